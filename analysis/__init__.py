@@ -1,0 +1,1 @@
+"""From a job store to a verdict; reads the store only."""

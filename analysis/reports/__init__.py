@@ -1,0 +1,1 @@
+"""One report format per file; see :mod:`slurm_io.analysis.reports.base`."""

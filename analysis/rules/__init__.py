@@ -1,0 +1,1 @@
+"""One rule per file; see :mod:`slurm_io.analysis.rules.base`."""

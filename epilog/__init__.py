@@ -1,0 +1,1 @@
+"""What slurmd runs as root after a job: stop, seal, deliver, analyse."""

@@ -1,0 +1,1 @@
+"""One source per file; see :mod:`slurm_io.collectors.base`."""

@@ -1,0 +1,87 @@
+"""What a collector is, and the registry that finds them.
+
+A collector reads one source and returns rows for one table. One file each, named after the
+collector; it registers itself. The sampler calls :meth:`Collector.open` once, then
+:meth:`Collector.collect` at every tick that is due, each call isolated: an exception costs that
+collector its own rows for that tick, is counted in self.json, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+from slurm_io.registry import Registry
+
+Row = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class Tick:
+    """One moment of the sampling grid. `interval_ns` is None at the first tick."""
+
+    ts_ns: int
+    mono_ns: int
+    interval_ns: int | None
+
+
+@dataclass(frozen=True)
+class Availability:
+    """Whether a source can be read here; `reason` says why not, in words for the report."""
+
+    state: Literal["on", "off", "partial"]
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Member:
+    """One process of the job as the sampler knows it."""
+
+    pid: int
+    starttime: int
+    ppid: int
+    comm: str
+    rank: int | None
+    role: Literal["rank", "worker", "other"]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a collector may look at.
+
+    `members` returns the job's processes as of this tick. `phase_of` tells what the rank with a
+    given pid is in at this very moment, (phase, loader id or None), read from the hook's ring;
+    ("none", None) without a hook.
+    """
+
+    proc_root: Path
+    sys_root: Path
+    members: Callable[[], Sequence[Member]]
+    cgroup_paths: Callable[[], Sequence[str]]
+    capacity_mounts: Callable[[], Sequence[str]]
+    phase_of: Callable[[int], tuple[str, int | None]]
+
+
+class Collector(Protocol):
+    """One source. Rows follow the columns of `table` in schema order, clocks included."""
+
+    name: str
+    table: str
+    period_s: float
+
+    def open(self, context: Context) -> Availability:
+        """Look once whether the source is there; keep descriptors for later reads."""
+
+    def collect(self, tick: Tick) -> list[Row]:
+        """Rows of this tick. The first tick of a rate source returns none."""
+
+    def facts(self) -> dict[str, object]:
+        """What belongs into meta.json under this collector's name (device list, mounts)."""
+
+    def close(self) -> None:
+        """Give descriptors back."""
+
+
+COLLECTORS: Registry[type[Collector]] = Registry("collector", "slurm_io.collectors")

@@ -1,0 +1,1 @@
+"""One click command per file: arguments, call, print, exit code; no logic."""

@@ -1,0 +1,1 @@
+"""Pure parsers and thin readers of file systems and mount tables."""

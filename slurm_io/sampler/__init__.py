@@ -1,0 +1,1 @@
+"""The resident process, one per node and job."""

@@ -1,0 +1,1 @@
+"""What Slurm says, behind one protocol."""

@@ -1,0 +1,1 @@
+"""The job store: schema, streams, sealing, recovery, delivery, reading."""
