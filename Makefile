@@ -1,0 +1,62 @@
+# Two commands are enough on a fresh Debian machine: `make demo` and `make test`.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: help
+help:  ## Show what can be made
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+
+$(VENV)/run.stamp: pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) tests/setup/make_venv.py $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --editable . "mfusepy>=1.1"
+	@touch $@
+
+$(VENV)/dev.stamp: pyproject.toml $(VENV)/run.stamp
+	$(BIN)/python -m pip install --quiet --editable . --group dev
+	$(BIN)/python -m pip install --quiet "torch==2.13.0"
+	@touch $@
+
+.PHONY: demo
+demo:  ## A training loop on slow storage, without Slurm, GPU or torch: prints its report
+	@bash tests/setup/debian_packages.sh fuse
+	@$(MAKE) --no-print-directory $(VENV)/run.stamp
+	@$(BIN)/python -m tests.labs.demo
+
+.PHONY: setup
+setup:  ## Install everything the tests need (Debian packages when root)
+	@bash tests/setup/debian_packages.sh all
+	@$(MAKE) --no-print-directory $(VENV)/dev.stamp
+
+.PHONY: test
+test: setup  ## Everything with a real Slurm cluster, under 25 minutes on 2 cores
+	$(BIN)/python -m pytest -m "not long and not grid and not cluster"
+	$(BIN)/python -m pytest -m "cluster and not long"
+	$(BIN)/python -m pytest -m "grid and not long"
+
+.PHONY: test-long
+test-long: setup  ## The full grid three times over, crash tests at full length, fuzzing
+	$(BIN)/python -m pytest -m "long" --timeout 3600
+	$(BIN)/python -m tests.grid.runner --repeat 3
+
+.PHONY: check
+check: $(VENV)/dev.stamp  ## Linters, types, import contracts, generated pages, news
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tests/setup/generated_pages.py --check
+
+.PHONY: docs
+docs: $(VENV)/dev.stamp  ## Write the generated pages of docs/
+	$(BIN)/python tests/setup/generated_pages.py
+
+.PHONY: bench
+bench: $(VENV)/dev.stamp  ## Own cost beside the peers', as ratios
+	@for script in bench/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+.PHONY: dist
+dist: $(VENV)/dev.stamp  ## Wheel and sdist
+	$(BIN)/python -m build

@@ -1,0 +1,66 @@
+"""``slurm-io report``: the report of one job, from its store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from slurm_io.errors import StoreError, UsageError
+
+
+def find_store(given: str, here: Path) -> Path:
+    """The job store meant by `given`: a folder, or the id of a job whose store lies in `here`.
+
+    Raises:
+        StoreError: no such folder or job.
+        UsageError: the id fits more than one store (a requeued job has one for each run).
+    """
+    path = Path(given)
+    if path.is_dir():
+        return path
+    if "/" in given or path.exists():
+        raise StoreError(f"{given} is not a folder: give a job store, or a job id")
+    found = sorted(
+        folder
+        for folder in here.glob("slurm-io-*")
+        if folder.is_dir() and _job_of(folder.name) == given
+    )
+    if not found:
+        raise StoreError(
+            f"no folder {given} and no store ./slurm-io-{given} here: go to the job's working "
+            "directory, or give the path of its store"
+        )
+    if len(found) > 1:
+        names = ", ".join(folder.name for folder in found)
+        raise UsageError(f"job {given} ran more than once ({names}): give one of these folders")
+    return found[0]
+
+
+def _job_of(folder_name: str) -> str:
+    """``slurm-io-<job>[.<restart>]`` -> ``<job>``."""
+    return folder_name.removeprefix("slurm-io-").split(".", 1)[0]
+
+
+@click.command("report")
+@click.argument("store", metavar="(DIR|JOB)")
+@click.option(
+    "-f", "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
+)
+@click.option("--json", "as_json", is_flag=True, help="Short for -f json.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write here.")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+def command(store: str, form: str, as_json: bool, output: Path | None, debug: bool) -> None:
+    """Say what storage cost the job whose store is DIR (or ./slurm-io-JOB)."""
+    # Imported here: polars and pyarrow take 0.3 s, which `slurm-io --help` should not pay.
+    from slurm_io.analysis.api import analyse, write_atomically
+    from slurm_io.analysis.reports.base import FORMATS
+
+    text = FORMATS.get("json" if as_json else form)(analyse(find_store(store, Path.cwd())))
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        write_atomically(output, text)
+    except OSError as error:
+        raise StoreError(f"cannot write {output}: {error.strerror or error}") from error

@@ -1,0 +1,138 @@
+"""Launch the command under its sampler, pass signals on, learn how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import slurm_io
+from slurm_io.runner.place import Place
+
+_PR_SET_CHILD_SUBREAPER = 36
+_SI_KERNEL = 0x80  # si_code of a signal the terminal sent: the command has had it already
+_POLL_S = 0.2
+
+PASSED_ON = frozenset(
+    {
+        signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1,
+        signal.SIGUSR2, signal.SIGCONT, signal.SIGTSTP, signal.SIGWINCH, signal.SIGALRM,
+    }
+)
+
+
+@dataclass(frozen=True)
+class Launched:
+    """The running pair. `status_fd` carries what the launcher says of the command."""
+
+    sampler: subprocess.Popen[bytes]
+    status_fd: int
+
+
+@dataclass(frozen=True)
+class CommandEnd:
+    """`status` is a raw wait status; `errno` is set instead when it could not be started."""
+
+    status: int
+    errno: int | None = None
+
+
+def launch(place: Place, argv: tuple[str, ...], *, hook: bool) -> Launched:
+    """Start sampler and command. Signals to pass on are blocked here, not in the command."""
+    _become_subreaper()
+    hook_path = str(Path(slurm_io.__file__).parent / "hook" / "attach") if hook else ""
+    reader, writer = os.pipe()
+    os.set_inheritable(writer, True)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON | {signal.SIGCHLD})
+    launcher = [sys.executable, "-m", "slurm_io.sampler.launch"]
+    arguments = [str(place.spool), str(writer), hook_path, str(place.ring_dir), "--", *argv]
+    sampler = subprocess.Popen(
+        launcher + arguments,
+        close_fds=False,  # descriptors the caller opened for the command (<(…), make's jobserver)
+        preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, mask),
+    )
+    os.close(writer)
+    return Launched(sampler, reader)
+
+
+def wait_for_command(launched: Launched) -> CommandEnd:
+    """Until the command has ended: pass signals to it, read what the launcher says."""
+    talk = _Talk(launched.status_fd)
+    while talk.end is None:
+        _pass_signals(talk, launched.sampler)
+        if talk.closed and talk.end is None:
+            return _wait_without_sampler(talk, launched.sampler)
+    os.close(launched.status_fd)
+    return talk.end
+
+
+class _Talk:
+    """The launcher's lines, read as they come."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self.pid: int | None = None
+        self.end: CommandEnd | None = None
+        self.closed = False
+        self._rest = b""
+
+    def read(self, timeout_s: float) -> None:
+        ready, _, _ = select.select([self.fd], [], [], timeout_s)
+        if not ready:
+            return
+        chunk = os.read(self.fd, 4096)
+        self.closed = not chunk
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        for line in lines:
+            self._take(line.decode())
+
+    def _take(self, line: str) -> None:
+        word, number = line.split()
+        if word == "pid":
+            self.pid = int(number)
+        elif word == "status":
+            self.end = CommandEnd(int(number))
+        else:
+            self.end = CommandEnd(0, errno=int(number))
+
+
+def _pass_signals(talk: _Talk, sampler: subprocess.Popen[bytes]) -> None:
+    """One turn: the launcher's lines first, then whatever signal is waiting."""
+    talk.read(_POLL_S)
+    while True:
+        seen = signal.sigtimedwait(PASSED_ON, 0)
+        if seen is None:
+            return
+        if talk.pid is None:
+            talk.read(_POLL_S)
+        if seen.si_code != _SI_KERNEL and talk.pid is not None and talk.end is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(talk.pid, seen.si_signo)
+        if seen.si_signo == signal.SIGTSTP:
+            os.kill(os.getpid(), signal.SIGSTOP)  # the shell waits for us, not for the command
+
+
+def _wait_without_sampler(talk: _Talk, sampler: subprocess.Popen[bytes]) -> CommandEnd:
+    """The sampler died: as its subreaper this process is now the command's parent."""
+    sampler.wait()
+    os.close(talk.fd)
+    if talk.pid is None:
+        return CommandEnd(0, errno=3)
+    while True:
+        done, status = os.waitpid(talk.pid, os.WNOHANG)
+        if done:
+            return CommandEnd(status)
+        seen = signal.sigtimedwait(PASSED_ON | {signal.SIGCHLD}, _POLL_S)
+        if seen is not None and seen.si_signo != signal.SIGCHLD and seen.si_code != _SI_KERNEL:
+            os.kill(talk.pid, seen.si_signo)
+
+
+def _become_subreaper() -> None:
+    """Orphans of the command come to us, so its exit status is never lost (prctl(2))."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

@@ -1,0 +1,72 @@
+"""After the command: seal the spool, deliver it to the store, analyse. Each in its own process.
+
+Sealing and analysis import pyarrow and polars; the wrapper stays small by leaving that to children.
+Whatever fails is noted in ``run.log`` of the store, and the spool is kept so that nothing is lost.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from slurm_io.errors import SlurmIoError
+from slurm_io.runner.child import CommandEnd
+from slurm_io.runner.place import Place, write_job_file
+
+
+def finish(place: Place, end: CommandEnd, *, report: bool) -> None:
+    """Bring the recording home and write the report; never raises for a fault of ours."""
+    exit_code = None if end.errno is not None else os.waitstatus_to_exitcode(end.status)
+    write_job_file(place, exit_code=exit_code)
+    if _child(place, "slurm_io.store.seal", str(place.spool)) and _deliver(place):
+        shutil.rmtree(place.spool, ignore_errors=True)
+        if report:
+            _child(place, "slurm_io.analysis.api", str(place.store))
+    _tell(place, report)
+
+
+def _deliver(place: Place) -> bool:
+    from slurm_io.store.deliver import deliver, mark_done
+
+    try:
+        deliver(place.spool, place.store, place.node)
+        mark_done(place.store, place.node, {"clean": True, "missing": []})
+    except (SlurmIoError, OSError) as error:
+        _note(place, f"delivery failed, the data is in {place.spool}: {error}")
+        return False
+    return True
+
+
+def _child(place: Place, module: str, argument: str) -> bool:
+    """Run ``python -m MODULE ARGUMENT`` quietly; its complaints go to ``run.log``."""
+    done = subprocess.run(
+        [sys.executable, "-m", module, argument],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False,
+    )
+    if done.returncode != 0:
+        _note(place, f"{module} ended with {done.returncode}: {_last_line(done.stderr)}")
+    return done.returncode == 0
+
+
+def _last_line(stderr: bytes) -> str:
+    lines = stderr.decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "no message"
+
+
+def _note(place: Place, text: str) -> None:
+    with Path(place.store / "run.log").open("a") as log:
+        log.write(f"{text}\n")
+
+
+def _tell(place: Place, report: bool) -> None:
+    """One line for a person at a terminal; scripts and logs get nothing of ours."""
+    if not sys.stderr.isatty():
+        return
+    log = place.store / "run.log"
+    if log.exists():
+        print(f"slurm-io: something went wrong, see {log}", file=sys.stderr)
+    elif report:
+        print(f"slurm-io: report with `slurm-io report {place.store}`", file=sys.stderr)

@@ -1,0 +1,119 @@
+"""Where a user-mode run keeps its things: store, spool, rings; made before the command starts."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import re
+import socket
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from slurm_io.errors import UsageError
+from slurm_io.model import JobIdentity, SamplerSpec
+
+STORE_FILE = "job.json"
+
+
+@dataclass(frozen=True)
+class Place:
+    """The folders of one run. `store` is the user's, `spool` and `ring_dir` are temporary."""
+
+    job: JobIdentity
+    node: str
+    store: Path
+    spool: Path
+    ring_dir: Path
+    argv: tuple[str, ...]
+
+
+def prepare(argv: tuple[str, ...], output: Path | None, spool_parent: Path | None) -> Place:
+    """Make the folders and write ``job.json`` and ``sampler.json``; UsageError names the folder."""
+    job = identity(os.environ)
+    node = os.environ.get("SLURMD_NODENAME") or socket.gethostname().split(".")[0] or "localhost"
+    store = _make_store(output or Path(f"slurm-io-{job.job}"))
+    place = Place(
+        job=job,
+        node=node,
+        store=store,
+        spool=_make_spool(spool_parent),
+        ring_dir=_make_ring_dir(),
+        argv=argv,
+    )
+    write_job_file(place, exit_code=None)
+    spec = SamplerSpec(
+        job=job, node=node, mode="user", spool=str(place.spool), ring_dir=str(place.ring_dir)
+    )
+    (place.spool / "sampler.json").write_text(json.dumps(spec.to_dict(), indent=1))
+    return place
+
+
+def identity(environment: Mapping[str, str]) -> JobIdentity:
+    """Which job this is: Slurm's words where there are some, else a name made from the time."""
+    job = environment.get("SLURM_JOB_ID", "")
+    if not re.fullmatch(r"[0-9]{1,12}", job):
+        job = time.strftime("%Y%m%dT%H%M%S")
+    restart = environment.get("SLURM_RESTART_COUNT", "0")
+    task = environment.get("SLURM_ARRAY_TASK_ID", "")
+    gpus = environment.get("SLURM_GPUS_ON_NODE", "")
+    return JobIdentity(
+        cluster=environment.get("SLURM_CLUSTER_NAME") or "local",
+        job=job,
+        restart=int(restart) if restart.isdigit() else 0,
+        user=getpass.getuser() if "USER" in environment else str(os.getuid()),
+        uid=os.getuid(),
+        name=environment.get("SLURM_JOB_NAME"),
+        array_job=environment.get("SLURM_ARRAY_JOB_ID"),
+        array_task=int(task) if task.isdigit() else None,
+        partition=environment.get("SLURM_JOB_PARTITION"),
+        account=environment.get("SLURM_JOB_ACCOUNT"),
+        gpus_on_node=int(gpus) if gpus.isdigit() else None,
+        work_dir=str(Path.cwd()),
+    )
+
+
+def write_job_file(place: Place, exit_code: int | None) -> None:
+    """(Re)write the store's ``job.json``; `exit_code` None = still running."""
+    facts = {
+        "schema": 1,
+        "job": place.job.to_dict(),
+        "nodes_expected": [place.node],
+        "spool": {place.node: str(place.spool)},
+        "command": list(place.argv),
+        "exit_code": exit_code,
+    }
+    target = place.store / STORE_FILE
+    partial = target.with_suffix(".tmp")
+    partial.write_text(json.dumps(facts, indent=1))
+    partial.replace(target)
+
+
+def _make_store(store: Path) -> Path:
+    if (store / STORE_FILE).exists():
+        raise UsageError(f"{store} already holds a run: give another folder with -o")
+    try:
+        store.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make the store {store}: {error.strerror}; give another with -o")
+    if not os.access(store, os.W_OK | os.X_OK):
+        raise UsageError(f"cannot write to the store {store}: give another folder with -o")
+    return store.resolve()
+
+
+def _make_spool(parent: Path | None) -> Path:
+    """A folder of the user's own on a local disk, so that recording never adds to the job's I/O."""
+    try:
+        return Path(tempfile.mkdtemp(prefix=f"slurm-io-spool-{os.getuid()}-", dir=parent))
+    except OSError as error:
+        raise UsageError(f"cannot make a spool folder: {error.strerror}; give one with --spool")
+
+
+def _make_ring_dir() -> Path:
+    """In memory, because the hook writes there on the training step's path."""
+    shm = Path("/dev/shm")
+    parent = shm if os.access(shm, os.W_OK | os.X_OK) else None
+    return Path(tempfile.mkdtemp(prefix=f"slurm-io-{os.getuid()}-", dir=parent))

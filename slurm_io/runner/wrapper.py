@@ -1,0 +1,91 @@
+"""The life of ``slurm-io run``: prepare, launch, pass signals, collect, finish.
+
+Process tree: this wrapper → sampler (:mod:`slurm_io.sampler.launch`) → the command. The wrapper
+prints nothing unless its stderr is a terminal, so that the command's output stays untouched; what
+went wrong on our side stands in ``run.log`` of the store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from slurm_io.errors import SlurmIoError
+from slurm_io.runner.child import CommandEnd, launch, wait_for_command
+from slurm_io.runner.finish import finish
+from slurm_io.runner.place import Place, prepare
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What the user asked of ``slurm-io run``."""
+
+    argv: tuple[str, ...]
+    output: Path | None = None
+    spool_parent: Path | None = None
+    hook: bool = True
+    report: bool = True
+
+
+def run_command(options: RunOptions) -> int:
+    """Run the command to its end and return its exit code (or die of its signal)."""
+    place = prepare(options.argv, options.output, options.spool_parent)
+    try:
+        end, sampler = _run(place, options)
+        if end.errno is not None:
+            print(f"slurm-io: {options.argv[0]}: {os.strerror(end.errno)}", file=sys.stderr)
+        _release_pipes()
+        _stop(sampler)
+        with contextlib.suppress(SlurmIoError):
+            finish(place, end, report=options.report)
+    finally:
+        shutil.rmtree(place.ring_dir, ignore_errors=True)
+    return _leave_as(end)
+
+
+def _run(place: Place, options: RunOptions) -> tuple[CommandEnd, subprocess.Popen[bytes]]:
+    launched = launch(place, options.argv, hook=options.hook)
+    return wait_for_command(launched), launched.sampler
+
+
+def _release_pipes() -> None:
+    """Whoever reads the command's output gets its end now, not after our analysis."""
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    if not os.isatty(2):
+        os.dup2(null, 2)
+    os.close(null)
+
+
+def _stop(sampler: subprocess.Popen[bytes]) -> None:
+    """Ask the sampler to end; a sampler that does not is killed: its stream stays readable."""
+    with contextlib.suppress(ProcessLookupError):
+        sampler.send_signal(signal.SIGTERM)
+    try:
+        sampler.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        sampler.kill()
+        sampler.wait()
+
+
+def _leave_as(end: CommandEnd) -> int:
+    """The command's exit code; when a signal ended it, die of the same signal."""
+    if end.errno is not None:
+        return 127 if end.errno == 2 else 126
+    code = os.waitstatus_to_exitcode(end.status)
+    if code >= 0:
+        return code
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the command has dumped its own core
+    with contextlib.suppress(OSError, ValueError):  # SIGKILL cannot be reset, and need not be
+        signal.signal(-code, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    os.kill(os.getpid(), -code)
+    return 128 - code
