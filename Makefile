@@ -47,11 +47,11 @@ check: $(VENV)/dev.stamp  ## Linters, types, import contracts, generated pages, 
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python tests/setup/generated_pages.py --check
+	$(BIN)/python docs/generate.py --check
 
 .PHONY: docs
 docs: $(VENV)/dev.stamp  ## Write the generated pages of docs/
-	$(BIN)/python tests/setup/generated_pages.py
+	$(BIN)/python docs/generate.py
 
 .PHONY: bench
 bench: $(VENV)/dev.stamp  ## Own cost beside the peers', as ratios
