@@ -37,7 +37,11 @@ class Availability:
 
 @dataclass(frozen=True)
 class Member:
-    """One process of the job as the sampler knows it."""
+    """One process of the job as the sampler knows it.
+
+    `rank_pid` is the rank's own process for a worker or a helper. `helper_of` is set for a process
+    that works for one rank or worker (a `cat` behind its pipe): it is not counted by itself.
+    """
 
     pid: int
     starttime: int
@@ -45,6 +49,8 @@ class Member:
     comm: str
     rank: int | None
     role: Literal["rank", "worker", "other"]
+    rank_pid: int | None = None
+    helper_of: int | None = None
 
 
 @dataclass(frozen=True)
