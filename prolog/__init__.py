@@ -1,1 +1,1 @@
-"""What slurmd runs as root before a job: never harms the job, never drains a node for a fault of ours."""
+"""What slurmd runs as root before a job: never harms it, never drains a node for our own fault."""

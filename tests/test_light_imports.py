@@ -34,5 +34,7 @@ def test_wrapper_does_not_pay_for_the_analysis() -> None:
 
 
 def test_hook_imports_nothing_of_ours() -> None:
-    loaded = {name for name in modules_after("import slurm_io.hook") if name.startswith("slurm_io")}
+    loaded = {
+        name for name in modules_after("import slurm_io.hook") if f"{name}.".startswith("slurm_io.")
+    }
     assert {name for name in loaded if not name.startswith("slurm_io.hook")} == {"slurm_io"}

@@ -45,7 +45,8 @@ def cli(debug: bool) -> None:
 
 def main() -> None:
     """Entry point of ``slurm-io``: turns every error into one line and an exit code."""
-    debug = "--debug" in sys.argv[1 : _own_arguments_end()] or bool(os.environ.get("SLURM_IO_DEBUG"))
+    own_arguments = sys.argv[1 : _own_arguments_end()]
+    debug = "--debug" in own_arguments or bool(os.environ.get("SLURM_IO_DEBUG"))
     try:
         cli(standalone_mode=True)
     except SlurmIoError as error:

@@ -11,10 +11,19 @@ from slurm_io.runner.wrapper import RunOptions, run_command
 
 
 @click.command(context_settings={"ignore_unknown_options": False})
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR",
-              help="Store of this run; default ./slurm-io-<job id or time>.")
-@click.option("--spool", type=click.Path(path_type=Path), metavar="DIR",
-              help="Where to write while the command runs; default $TMPDIR or /tmp, never DIR.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Store of this run; default ./slurm-io-<job id or time>.",
+)
+@click.option(
+    "--spool",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where to write while the command runs; default $TMPDIR or /tmp, never DIR.",
+)
 @click.option("--no-hook", is_flag=True, help="Do not attach to Python: watch from outside only.")
 @click.option("--no-report", is_flag=True, help="Store the data, leave the analysis for later.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- CMD...")

@@ -21,8 +21,16 @@ _POLL_S = 0.2
 
 PASSED_ON = frozenset(
     {
-        signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1,
-        signal.SIGUSR2, signal.SIGCONT, signal.SIGTSTP, signal.SIGWINCH, signal.SIGALRM,
+        signal.SIGTERM,
+        signal.SIGINT,
+        signal.SIGHUP,
+        signal.SIGQUIT,
+        signal.SIGUSR1,
+        signal.SIGUSR2,
+        signal.SIGCONT,
+        signal.SIGTSTP,
+        signal.SIGWINCH,
+        signal.SIGALRM,
     }
 )
 
@@ -51,11 +59,12 @@ def launch(place: Place, argv: tuple[str, ...], *, hook: bool) -> Launched:
     os.set_inheritable(writer, True)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON | {signal.SIGCHLD})
     launcher = [sys.executable, "-m", "slurm_io.sampler.launch"]
-    arguments = [str(place.spool), str(writer), hook_path, str(place.ring_dir), "--", *argv]
+    blocked = ",".join(str(int(number)) for number in sorted(mask)) or "-"
+    own = [str(place.spool), str(writer), hook_path, str(place.ring_dir), blocked]
     sampler = subprocess.Popen(
-        launcher + arguments,
+        [*launcher, *own, "--", *argv],
+        cwd=".",  # no posix_spawn: glibc's leaves signals 32 and 33 ignored in the child
         close_fds=False,  # descriptors the caller opened for the command (<(…), make's jobserver)
-        preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, mask),
     )
     os.close(writer)
     return Launched(sampler, reader)

@@ -29,11 +29,10 @@ def finish(place: Place, end: CommandEnd, *, report: bool) -> None:
 
 
 def _deliver(place: Place) -> bool:
-    from slurm_io.store.deliver import deliver, mark_done
+    from slurm_io.store.deliver import deliver
 
     try:
         deliver(place.spool, place.store, place.node)
-        mark_done(place.store, place.node, {"clean": True, "missing": []})
     except (SlurmIoError, OSError) as error:
         _note(place, f"delivery failed, the data is in {place.spool}: {error}")
         return False
@@ -44,7 +43,10 @@ def _child(place: Place, module: str, argument: str) -> bool:
     """Run ``python -m MODULE ARGUMENT`` quietly; its complaints go to ``run.log``."""
     done = subprocess.run(
         [sys.executable, "-m", module, argument],
-        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        check=False,
     )
     if done.returncode != 0:
         _note(place, f"{module} ended with {done.returncode}: {_last_line(done.stderr)}")

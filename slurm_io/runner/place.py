@@ -98,7 +98,9 @@ def _make_store(store: Path) -> Path:
     try:
         store.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"cannot make the store {store}: {error.strerror}; give another with -o")
+        raise UsageError(
+            f"cannot make the store {store}: {error.strerror}; give another with -o"
+        ) from error
     if not os.access(store, os.W_OK | os.X_OK):
         raise UsageError(f"cannot write to the store {store}: give another folder with -o")
     return store.resolve()
@@ -109,7 +111,9 @@ def _make_spool(parent: Path | None) -> Path:
     try:
         return Path(tempfile.mkdtemp(prefix=f"slurm-io-spool-{os.getuid()}-", dir=parent))
     except OSError as error:
-        raise UsageError(f"cannot make a spool folder: {error.strerror}; give one with --spool")
+        raise UsageError(
+            f"cannot make a spool folder: {error.strerror}; give one with --spool"
+        ) from error
 
 
 def _make_ring_dir() -> Path:

@@ -6,9 +6,10 @@ sampler is imported, and its exit status goes through a pipe to ``slurm-io run``
 When the sampler itself dies, the command falls to ``slurm-io run`` (a child subreaper), which then
 waits for it: the command never notices.
 
-Usage: ``launch SPOOL STATUS_FD HOOK_PATH RING_DIR -- COMMAND…``; HOOK_PATH "" = no hook. Lines on
-STATUS_FD: ``pid N``, then ``status N`` (a raw wait status), or ``errno N`` when the command could
-not be started. Signal mask and ignored signals go to the command as ``slurm-io run`` found them.
+Usage: ``launch SPOOL STATUS_FD HOOK_PATH RING_DIR MASK -- COMMAND…``; HOOK_PATH "" = no hook, MASK
+= numbers of the signals that were blocked when ``slurm-io run`` began ("-" = none), and are so in
+the command. Lines on STATUS_FD: ``pid N``, then ``status N`` (a raw wait status), or ``errno N``
+when the command could not be started.
 """
 
 from __future__ import annotations
@@ -20,18 +21,20 @@ import subprocess
 import sys
 import traceback
 from pathlib import Path
-from typing import NoReturn
 
 
 def main(arguments: list[str]) -> int:
     """Launch `COMMAND`, report its pid and end on STATUS_FD, sample until it is gone."""
     spool, status_fd, hook_path, ring_dir = arguments[0], int(arguments[1]), *arguments[2:4]
-    command = arguments[5:]
+    blocked, command = arguments[4], arguments[6:]
     os.set_inheritable(status_fd, False)
+    mask = [] if blocked == "-" else [int(number) for number in blocked.split(",")]
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     environment = command_environment(dict(os.environ), hook_path, ring_dir)
     try:
-        # Not posix_spawn: glibc's leaves signals 32 and 33 ignored in the command.
-        process = subprocess.Popen(command, env=environment, close_fds=False)
+        # With a cwd, because without one Python may take posix_spawn, and glibc's leaves signals 32
+        # and 33 ignored in the command.
+        process = subprocess.Popen(command, env=environment, close_fds=False, cwd=".")
     except OSError as error:
         os.write(status_fd, f"errno {error.errno}\n".encode())
         return 0
@@ -39,24 +42,22 @@ def main(arguments: list[str]) -> int:
     _let_go_of_inherited_files(status_fd, Path(spool) / "sampler.log")
     _report_end_of(process, status_fd)
     _leave_signals_to_the_command()
-    _sample_and_exit(Path(spool), process)
+    return _sample(Path(spool), process)
 
 
-def _sample_and_exit(spool: Path, process: subprocess.Popen[bytes]) -> NoReturn:
-    """Never through the interpreter's shutdown: `process` would reap the command on its way out."""
-    code = 3
+def _sample(spool: Path, process: subprocess.Popen[bytes]) -> int:
     try:
         from slurm_io.sampler.main import run  # only now: the command does not wait for imports
 
-        code = run(spool, root_pid=process.pid)
-    except BaseException:  # noqa: BLE001 - whatever it is, it goes to sampler.log and no further
+        return run(spool, root_pid=process.pid)
+    except Exception:  # noqa: BLE001 - whatever it is, it goes to sampler.log and no further
         traceback.print_exc()
-    finally:
-        sys.stderr.flush()
-        os._exit(code)
+        return 3
 
 
-def command_environment(environment: dict[str, str], hook_path: str, ring_dir: str) -> dict[str, str]:
+def command_environment(
+    environment: dict[str, str], hook_path: str, ring_dir: str
+) -> dict[str, str]:
     """The environment of the command: the caller's, with the hook's folder on PYTHONPATH."""
     if hook_path:
         old = environment.get("PYTHONPATH")
@@ -99,4 +100,7 @@ def _leave_signals_to_the_command() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    # Not through the interpreter's shutdown: it would reap the command and lose its status.
+    code = main(sys.argv[1:])
+    sys.stderr.flush()
+    os._exit(code)

@@ -72,12 +72,18 @@ def test_signal_to_the_wrapper_reaches_the_command(tmp_path: Path, name: str) ->
 
 
 def test_ignored_signals_stay_ignored_and_defaults_stay_default(tmp_path: Path) -> None:
-    plain = subprocess.run(["sh", "-c", 'trap "" HUP; exec grep ^Sig /proc/self/status'],
-                           capture_output=True, check=True)
-    store = tmp_path / "store"
+    plain = subprocess.run(
+        ["sh", "-c", 'trap "" HUP; exec grep ^Sig /proc/self/status'],
+        capture_output=True,
+        check=True,
+    )
+    store, show = tmp_path / "store", "grep ^Sig /proc/self/status"
+    ours = f"exec {sys.executable} -m slurm_io"
     wrapped = subprocess.run(
-        ["sh", "-c", f'trap "" HUP; exec {sys.executable} -m slurm_io run --no-report -o {store}'
-                     " -- grep ^Sig /proc/self/status"], capture_output=True, check=True)
+        ["sh", "-c", f'trap "" HUP; {ours} run --no-report -o {store} -- {show}'],
+        capture_output=True,
+        check=True,
+    )
     relevant = (b"SigBlk", b"SigIgn")
     assert [line for line in wrapped.stdout.splitlines() if line[:6] in relevant] == [
         line for line in plain.stdout.splitlines() if line[:6] in relevant
@@ -102,8 +108,18 @@ def test_environment_differs_only_by_the_hook(tmp_path: Path) -> None:
 
 
 def test_no_hook_leaves_the_environment_alone(tmp_path: Path) -> None:
-    command = [*SLURM_IO, "run", "--no-hook", "--no-report", "-o", str(tmp_path / "s"), "--",
-               "sh", "-c", "echo $SLURM_IO_RING_DIR"]
+    command = [
+        *SLURM_IO,
+        "run",
+        "--no-hook",
+        "--no-report",
+        "-o",
+        str(tmp_path / "s"),
+        "--",
+        "sh",
+        "-c",
+        "echo $SLURM_IO_RING_DIR",
+    ]
     assert subprocess.run(command, capture_output=True, check=True).stdout == b"\n"
 
 
@@ -132,7 +148,8 @@ def test_killed_sampler_costs_the_command_nothing(tmp_path: Path) -> None:
     script = "echo $PPID; read line; echo still here; exit 9"
     with subprocess.Popen(
         [*SLURM_IO, "run", "--no-report", "-o", str(tmp_path / "store"), "--", "sh", "-c", script],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     ) as process:
         assert process.stdout is not None and process.stdin is not None
         sampler = int(process.stdout.readline())
@@ -153,8 +170,17 @@ def test_no_rings_and_no_spool_left_behind(tmp_path: Path) -> None:
     before = set(Path("/dev/shm").glob(f"slurm-io-{os.getuid()}-*"))
     spool = tmp_path / "spool"
     spool.mkdir()
-    command = [*SLURM_IO, "run", "--no-report", "--spool", str(spool), "-o",
-               str(tmp_path / "store"), "--", "true"]
+    command = [
+        *SLURM_IO,
+        "run",
+        "--no-report",
+        "--spool",
+        str(spool),
+        "-o",
+        str(tmp_path / "store"),
+        "--",
+        "true",
+    ]
     subprocess.run(command, check=True)
     assert set(Path("/dev/shm").glob(f"slurm-io-{os.getuid()}-*")) <= before
     assert list(spool.iterdir()) == []

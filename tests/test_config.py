@@ -1,0 +1,119 @@
+"""The site's configuration: every mistake is named with its file, its key and the way out."""
+
+from pathlib import Path
+
+import pytest
+
+from slurm_io import config_page
+from slurm_io.config import SECTIONS, Config, load, parse, settings_of
+from slurm_io.errors import ConfigError
+from slurm_io.model import SamplerSpec
+
+EXAMPLE = """\
+spool_dir = "/data/spool"
+[sampler]
+waits_hz = 5
+collectors_off = ["block"]
+[policy]
+bad_request = "stop"
+[partition.gpu]
+check = "warn"
+silence = ["F03", "F10"]
+price = 2.5
+"""
+
+
+def written(folder: Path, text: str) -> str:
+    path = folder / "config.toml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_file_changes_what_it_names_and_nothing_else(tmp_path: Path) -> None:
+    config = load(written(tmp_path, EXAMPLE))
+    assert config.spool_dir == "/data/spool"
+    assert config.runtime_dir == Config().runtime_dir
+    assert config.sampler.waits_hz == 5.0
+    assert isinstance(config.sampler.waits_hz, float)
+    assert config.sampler.collectors_off == ("block",)
+    assert config.policy.bad_request == "stop"
+    assert config.partitions["gpu"].silence == ("F03", "F10")
+    assert config.partitions["gpu"].price_usd_h == 2.5
+
+
+def test_no_path_and_no_default_file_means_all_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("slurm_io.config.DEFAULT_PATH", "/nonexistent/config.toml")
+    assert load() == Config()
+
+
+def test_defaults_of_the_sampler_are_those_of_its_own_spec() -> None:
+    spec = SamplerSpec.__dataclass_fields__
+    for key in ("interval_s", "waits_hz", "budget_share", "spool_max_bytes", "max_lifetime_s"):
+        assert getattr(Config().sampler, key) == spec[key].default, key
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("spool_dri = '/x'", ["spool_dri", "did you mean 'spool_dir'"]),
+        ("[sampelr]\n", ["sampelr", "did you mean 'sampler'"]),
+        ("[sampler]\nwait_hz = 3", ["sampler.wait_hz", "did you mean 'waits_hz'"]),
+        ("[sampler]\nwaits_hz = 'x'", ["sampler.waits_hz", "number", "'x'"]),
+        ("[sampler]\nwaits_hz = true", ["sampler.waits_hz", "number"]),
+        ("[sampler]\nwaits_hz = nan", ["sampler.waits_hz", "between 0.5 and 50"]),
+        ("[sampler]\nwaits_hz = 0.1", ["sampler.waits_hz", "between 0.5 and 50"]),
+        ("[sampler]\nspool_max_bytes = 2e9", ["spool_max_bytes", "whole number"]),
+        ("[sampler]\nenabled = 1", ["sampler.enabled", "true or false"]),
+        ("[sampler]\ncollectors_off = 'block'", ["collectors_off", "list of strings"]),
+        ("[epilog]\ngrace_s = -1", ["epilog.grace_s", "0"]),
+        ("[policy]\nbad_request = 'drain'", ["bad_request", "record, warn, stop"]),
+        ("spool_dir = 'relative'", ["spool_dir", "absolute path"]),
+        ("spool_dir = '/a/../etc'", ["spool_dir", "absolute path"]),
+        ("spool_dir = ''", ["spool_dir", "absolute path"]),
+        ("spool_dir = '/'", ["spool_dir", "absolute path"]),
+        ("sampler = 3", ["sampler is a section", "[sampler]"]),
+        ("[store]\nsite_path = '/site'", ["site_path and service_user"]),
+        ("[partition.gpu]\ncheck = 'x'", ["partition.gpu", "warn, hold or off"]),
+        ("[partition.gpu]\nchekc = 'off'", ["partition.gpu", "unknown key 'chekc'"]),
+        ("spool_dir = ", ["not valid TOML"]),
+    ],
+)
+def test_a_mistake_is_named(tmp_path: Path, text: str, words: list[str]) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        load(path)
+    message = str(caught.value)
+    assert message.startswith(path)
+    assert "\n" not in message
+    for word in words:
+        assert word in message
+
+
+def test_a_named_file_must_exist(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no such file"):
+        load(str(tmp_path / "absent.toml"))
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="not valid TOML"):
+        load(str(path))
+
+
+def test_every_setting_gives_a_meaning_a_reason_and_a_default_that_passes_its_own_check() -> None:
+    for name, kind in {"": Config, **SECTIONS}.items():
+        values = {key: kind.__dataclass_fields__[key].default for key in settings_of(kind)}
+        for key, setting in settings_of(kind).items():
+            assert setting.doc, key
+            assert setting.reason, key
+        as_toml = {key: list(v) if isinstance(v, tuple) else v for key, v in values.items()}
+        parse({name: as_toml} if name else as_toml)
+
+
+def test_the_page_tells_every_key_and_is_fresh() -> None:
+    text = config_page.page()
+    for kind in (Config, *SECTIONS.values()):
+        for key in settings_of(kind):
+            assert f"| `{key}` |" in text
+    assert config_page.main(["--check"]) == 0
