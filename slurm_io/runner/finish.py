@@ -21,7 +21,8 @@ def finish(place: Place, end: CommandEnd, *, report: bool) -> None:
     """Bring the recording home and write the report; never raises for a fault of ours."""
     exit_code = None if end.errno is not None else os.waitstatus_to_exitcode(end.status)
     write_job_file(place, exit_code=exit_code)
-    if _child(place, "slurm_io.store.seal", str(place.spool)) and _deliver(place):
+    _child(place, "slurm_io.store.seal", str(place.spool))  # what it cannot seal goes as it is
+    if _deliver(place):
         shutil.rmtree(place.spool, ignore_errors=True)
         if report:
             _child(place, "slurm_io.analysis.api", str(place.store))

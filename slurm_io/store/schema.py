@@ -239,8 +239,8 @@ WAITS = Table(
     ("rank", "role", "phase", "loader", "mount"),
     "What the processes of a rank were doing, sampled several times a second and summed over about "
     "a second. One pass adds one sample for each process of that role (a process counts once, by "
-    "its most telling thread). Storage samples stand in one row per mount; the samples of all other "
-    "classes in the row whose mount is null.",
+    "its most telling thread). Storage samples stand in one row per mount; the samples of all "
+    "other classes in the row whose mount is null.",
     (
         *CLOCKS,
         _INTERVAL,
@@ -254,10 +254,7 @@ WAITS = Table(
         _text("wchan", "the kernel function most often slept in among the storage samples"),
         _i32("passes", "", "passes in which the rank was in this phase", False),
         _i32("processes", "", "processes of this role seen in the last of these passes", False),
-        *(
-            _i32(f"n_{name}", "", f"samples of class {name}", False)
-            for name in WAIT_CLASSES
-        ),
+        *(_i32(f"n_{name}", "", f"samples of class {name}", False) for name in WAIT_CLASSES),
         _i32("n_fault", "", "storage samples that were page faults (no system call)", False),
     ),
 )
@@ -266,7 +263,8 @@ STEPS = Table(
     "steps",
     ("pid", "loader", "epoch", "batch"),
     "One row per batch a rank asked its loader for, from the in-process hook. mono_ns is the "
-    "moment the wait began. A training step runs from one row's mono_ns to the next of that loader.",
+    "moment the wait began. A training step runs from one row's mono_ns to the next of that "
+    "loader.",
     (
         *CLOCKS,
         _i32("pid", "", "process id", False),
@@ -294,8 +292,12 @@ EVENTS = Table(
         *CLOCKS,
         _i32("pid", "", "process id", False),
         _i32("rank", "", "global rank"),
-        _text("kind", "loader | epoch_start | epoch_end | ckpt_save | ckpt_async | "
-              "ckpt_background | load | gc | exit | error", False),
+        _text(
+            "kind",
+            "loader | epoch_start | epoch_end | ckpt_save | ckpt_async | "
+            "ckpt_background | load | gc | exit | error",
+            False,
+        ),
         _i64("end_mono_ns", "ns", "CLOCK_MONOTONIC at the end (mono_ns is the start)", False),
         _flag("blocking", "the training thread waited for it"),
         _flag("failed", "it ended in an exception"),
@@ -359,6 +361,17 @@ LOG = Table(
 TABLES: dict[str, Table] = {
     table.name: table
     for table in (
-        BLOCK, FSCLIENT, CAPACITY, NODE, CGROUP, PROCESS, WAITS, STEPS, EVENTS, STACKS, GPU, LOG,
+        BLOCK,
+        FSCLIENT,
+        CAPACITY,
+        NODE,
+        CGROUP,
+        PROCESS,
+        WAITS,
+        STEPS,
+        EVENTS,
+        STACKS,
+        GPU,
+        LOG,
     )
 }

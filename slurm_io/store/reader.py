@@ -1,0 +1,174 @@
+"""Reads a job store, sealed or not, of one node or many: what analysis and report stand on.
+
+A store may come from any user and any site, so it is hostile input: every file is checked for
+kind, size, types and row count before it is believed, and a file that is not what it should be is
+a :class:`~slurm_io.errors.StoreError` that names it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from slurm_io.errors import StoreError
+from slurm_io.model import JobIdentity
+from slurm_io.store.files import read_json_if_there, why
+from slurm_io.store.parts import list_names, parse_part
+from slurm_io.store.schema import SCHEMA_VERSION, TABLES, Table
+from slurm_io.store.table_files import read_damage, read_table
+
+MAX_NODES = 65536
+
+
+@dataclass(frozen=True)
+class NodeStore:
+    """One node's folder.
+
+    `meta` is ``{}`` and `self_cost`, `checks` are None where the file is missing. `damage` lists
+    what could not be read of its streams, as :class:`slurm_io.store.recover.Damage` fields.
+    """
+
+    node: str
+    path: Path
+    meta: dict[str, Any]
+    self_cost: dict[str, Any] | None
+    checks: dict[str, Any] | None
+    damage: list[dict[str, Any]] = field(default_factory=list)
+
+    def table(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """All rows of a table, sealed or not, sorted by ts_ns; what was not recorded is null.
+
+        `columns` reads only the clocks and these: a day's ``process`` table is six million rows.
+        """
+        return read_table(self.path, _known(name), columns)
+
+
+@dataclass(frozen=True)
+class JobStore:
+    """A whole job. `job` is None when no file of the store says which job it is about.
+
+    `nodes_expected` are the nodes the job ran on as far as known, `extra` is ``job.json``.
+    """
+
+    path: Path
+    job: JobIdentity | None
+    nodes: dict[str, NodeStore]
+    nodes_expected: tuple[str, ...]
+    extra: dict[str, Any]
+
+    def table(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """As :meth:`NodeStore.table` over all nodes, by node, with a last column ``node``."""
+        tables = [_with_node(node.table(name, columns), node.node) for node in self.nodes.values()]
+        if not tables:
+            return _with_node(read_table(None, _known(name), columns), "")
+        return pa.concat_tables(tables)
+
+
+def open_job(path: Path) -> JobStore:
+    """Open a job store, a single node folder (spool), or a job folder of node folders.
+
+    StoreError when the path is none of them, or a file in it is not what it should be.
+    """
+    path = Path(path)
+    names = _names(path)
+    told = read_json_if_there(path / "job.json")
+    extra = told or {}
+    if _is_node_folder(names):
+        nodes = [_open_node(path, None)]
+    else:
+        folders = [name for name in names if _holds_node(path, name)]
+        nodes = [_open_node(path / name, name.removeprefix("node=")) for name in folders]
+    if not nodes and told is None:
+        raise StoreError(f"{path} holds no profile: no job.json, meta.json or node folder in it")
+    if len(nodes) > MAX_NODES:
+        raise StoreError(f"{path} holds more than {MAX_NODES} nodes")
+    job = _job(path, extra, nodes)
+    by_name = {node.node: node for node in sorted(nodes, key=lambda node: node.node)}
+    return JobStore(path, job, by_name, _expected(path, extra, job, by_name), extra)
+
+
+def _known(name: str) -> Table:
+    if name not in TABLES:
+        raise StoreError(f"there is no table {name!r}; there are: {', '.join(TABLES)}")
+    return TABLES[name]
+
+
+def _names(path: Path) -> list[str]:
+    if not path.is_dir():
+        raise StoreError(f"{path} is no folder: give a job store, e.g. slurm-io-<job id>")
+    return list_names(path)
+
+
+def _is_node_folder(names: list[str]) -> bool:
+    return "meta.json" in names or any(parse_part(name) is not None for name in names)
+
+
+def _holds_node(path: Path, name: str) -> bool:
+    """Whether `name` is a real sub-folder (no link) of a node that has been delivered whole."""
+    if name.startswith(".") or ".partial-" in name or ".old-" in name:
+        return False
+    try:
+        is_folder = stat.S_ISDIR(os.lstat(path / name).st_mode)
+    except OSError as exc:
+        raise StoreError(f"cannot read {path / name}: {why(exc)}") from exc
+    return is_folder and (name.startswith("node=") or _is_node_folder(list_names(path / name)))
+
+
+def _open_node(path: Path, name: str | None) -> NodeStore:
+    meta = read_json_if_there(path / "meta.json") or {}
+    version = meta.get("schema", SCHEMA_VERSION)
+    if not isinstance(version, int) or version > SCHEMA_VERSION:
+        raise StoreError(
+            f"{path / 'meta.json'} has schema version {version!r}, this slurm_io knows "
+            f"{SCHEMA_VERSION}: read it with a newer slurm_io"
+        )
+    told = meta.get("node")
+    node = name or (told if isinstance(told, str) and told else path.resolve().name)
+    return NodeStore(
+        node=node,
+        path=path,
+        meta=meta,
+        self_cost=read_json_if_there(path / "self.json"),
+        checks=read_json_if_there(path / "checks.json"),
+        damage=_noted_damage(path, meta) + read_damage(path),
+    )
+
+
+def _noted_damage(path: Path, meta: dict[str, Any]) -> list[dict[str, Any]]:
+    noted = meta.get("damage", [])
+    if not isinstance(noted, list) or not all(isinstance(entry, dict) for entry in noted):
+        raise StoreError(f"{path / 'meta.json'}: damage is no list of objects")
+    return noted
+
+
+def _job(path: Path, extra: dict[str, Any], nodes: list[NodeStore]) -> JobIdentity | None:
+    metas = [(node.path / "meta.json", node.meta) for node in nodes]
+    for file, data in [(path / "job.json", extra), *metas]:
+        if isinstance(data.get("job"), dict):
+            try:
+                return JobIdentity.from_dict(data["job"])
+            except TypeError as exc:
+                raise StoreError(f"{file}: job is incomplete: {exc}") from exc
+    return None
+
+
+def _expected(
+    path: Path, extra: dict[str, Any], job: JobIdentity | None, nodes: dict[str, NodeStore]
+) -> tuple[str, ...]:
+    told = extra.get("nodes_expected")
+    if told is None:
+        told = list(job.nodes) if job is not None and job.nodes else list(nodes)
+    if not isinstance(told, list) or not all(isinstance(node, str) for node in told):
+        raise StoreError(f"{path / 'job.json'}: nodes_expected is no list of names")
+    return tuple(told)
+
+
+def _with_node(rows: pa.Table, node: str) -> pa.Table:
+    names = pa.repeat(pa.scalar(node, pa.string()), rows.num_rows)
+    return rows.append_column(pa.field("node", pa.string(), nullable=False), names)
