@@ -1,0 +1,73 @@
+"""The two calls the rest of the house needs: analyse a store, and write the reports into it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from slurm_io.analysis.inputs import StoreView
+from slurm_io.analysis.report import build_report
+from slurm_io.analysis.reports.base import FORMATS
+from slurm_io.analysis.thresholds import Thresholds
+from slurm_io.errors import SlurmIoError
+from slurm_io.store.reader import open_job
+
+
+def analyse(path: Path, thresholds: Thresholds | None = None) -> dict[str, Any]:
+    """The report object (schema 1, DESIGN 11) of the job store at `path`.
+
+    Raises:
+        StoreError: there is no readable job store at `path`.
+    """
+    return analyse_store(open_job(path), thresholds)
+
+
+def analyse_store(store: StoreView, thresholds: Thresholds | None = None) -> dict[str, Any]:
+    """As :func:`analyse`, for a store that is open already."""
+    return build_report(store, thresholds or Thresholds())
+
+
+def write_reports(store_dir: Path) -> dict[str, Any]:
+    """Analyse `store_dir` and put ``report.json`` and ``report.txt`` into it; returns the report.
+
+    Each file appears whole or not at all (written aside, then renamed).
+
+    Raises:
+        StoreError: there is no readable job store at `store_dir`.
+        OSError: the folder cannot be written.
+    """
+    report = analyse(store_dir)
+    write_atomically(store_dir / "report.json", FORMATS.get("json")(report))
+    write_atomically(store_dir / "report.txt", FORMATS.get("text")(report))
+    return report
+
+
+def write_atomically(target: Path, text: str) -> None:
+    """Replace `target` by `text` in one step, with the rights an ordinary new file gets."""
+    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    aside = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        aside.chmod(0o644)
+        aside.replace(target)
+    except OSError:
+        aside.unlink(missing_ok=True)
+        raise
+
+
+def main(arguments: list[str]) -> int:
+    """``python -m slurm_io.analysis.api STORE``: :func:`write_reports` in a process of its own."""
+    try:
+        write_reports(Path(arguments[0]))
+    except (SlurmIoError, OSError) as error:
+        print(f"slurm-io: {error}", file=sys.stderr)
+        return 3
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,89 @@
+"""The batches each training process asked for: cleaned, ordered, told apart into training and not.
+
+A *process* is one pid on one node; it gets a small number, `proc`. A *pass* is one run over a
+loader (loader, epoch). A pass is training when the process's optimizer stepped during it, or when
+the process never stepped at all; else it is evaluation. The last pass of a training loader counts
+as training even when the job was cut before its first step.
+
+Columns of the frame, times in monotonic ns of the node: proc node pid rank loader epoch batch step
+start end wait_s next_start lost_before first workers cuda gpu_idle_s ts_ns training.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from slurm_io.analysis.inputs import Tables
+
+NS = 1_000_000_000
+_COLUMNS = (
+    "ts_ns", "mono_ns", "pid", "rank", "loader", "epoch", "batch", "step", "data_wait_ns",
+    "gpu_idle_ns", "first", "workers", "cuda",
+)  # fmt: skip
+_KEY = ("node", "pid", "mono_ns", "loader", "epoch", "batch")
+_LONGEST_WAIT_NS = 86_400 * NS  # a longer one is damage: batches of a day do not exist
+
+
+def read_batches(tables: Tables) -> pl.DataFrame:
+    """All batches of the job, one row each, by process and time."""
+    raw = tables.frame("steps", _COLUMNS).drop_nulls(["mono_ns", "pid", "loader", "epoch", "batch"])
+    raw = raw.sort("node", "pid", "mono_ns")
+    # A row written twice (recovery of a stream) lies beside itself now.
+    same = [pl.col(name) == pl.col(name).shift(1) for name in _KEY]
+    raw = raw.filter(~pl.all_horizontal(same).fill_null(False))
+    numbered = raw.with_columns(
+        (pl.struct("node", "pid").rle_id().cast(pl.Int32)).alias("proc"),
+        pl.col("step").fill_null(0),
+        pl.col("first", "workers", "cuda").fill_null(False),
+        pl.col("data_wait_ns").fill_null(0).clip(0, _LONGEST_WAIT_NS),
+    )
+    return _with_losses(_with_times(numbered))
+
+
+def _with_times(raw: pl.DataFrame) -> pl.DataFrame:
+    """Start, end and next start; a wait never reaches into the next batch's."""
+    timed = raw.with_columns(
+        pl.col("mono_ns").alias("start"),
+        pl.col("mono_ns").shift(-1).over("proc").alias("next_start"),
+    )
+    until_next = pl.col("next_start") - pl.col("start")
+    wait_ns = pl.min_horizontal("data_wait_ns", until_next)
+    return timed.with_columns(
+        (pl.col("start") + wait_ns).alias("end"),
+        (wait_ns / NS).alias("wait_s"),
+        pl.when(pl.col("gpu_idle_ns") >= 0)
+        .then(pl.min_horizontal("gpu_idle_ns", wait_ns) / NS)
+        .alias("gpu_idle_s"),
+    ).drop("mono_ns", "data_wait_ns", "gpu_idle_ns")
+
+
+def _with_losses(timed: pl.DataFrame) -> pl.DataFrame:
+    """`lost_before`: batches missing between the previous row and this one (ring overrun)."""
+    previous = pl.col("batch").shift(1).over("proc", "loader", "epoch")
+    missing = pl.when(previous.is_null()).then(pl.col("batch") > 0)
+    return timed.with_columns(
+        missing.otherwise(pl.col("batch") - previous > 1).alias("lost_before")
+    )
+
+
+def mark_training(batches: pl.DataFrame, final_steps: pl.DataFrame) -> pl.DataFrame:
+    """Add `training`. `final_steps` (proc, final_step) is what each process's events last told."""
+    following = pl.coalesce(
+        pl.col("step").shift(-1).over("proc"),
+        pl.max_horizontal("final_step", "step"),
+    )
+    known = batches.join(final_steps, on="proc", how="left", maintain_order="left").with_columns(
+        following.alias("after")
+    )
+    stepped = (pl.col("after").max() - pl.col("step").min()).over("proc") > 0
+    advanced = (pl.col("after").max() - pl.col("step").min()).over("proc", "loader", "epoch") > 0
+    marked = known.with_columns(stepped.alias("stepped"), advanced.alias("advanced"))
+    trains = pl.col("advanced").any().over("proc", "loader")
+    last_start = pl.col("start").max().over("proc")
+    is_last_pass = pl.col("start").max().over("proc", "loader", "epoch") == last_start
+    training = pl.col("advanced") | ~pl.col("stepped") | (is_last_pass & trains)
+    marked = marked.with_columns(training.alias("training"))
+    # Without optimizer steps every training batch counts as one step, so that ranks can be joined.
+    ordinal = pl.int_range(pl.len()).over("proc")
+    step = pl.when("stepped").then(pl.col("step")).otherwise(ordinal)
+    return marked.with_columns(step.alias("step")).drop("after", "final_step", "advanced")

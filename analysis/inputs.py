@@ -1,0 +1,125 @@
+"""What the analysis reads: a job's store, seen as polars frames.
+
+The analysis looks at a store and at nothing else, so that a store from another site can be judged.
+:class:`Tables` turns a table into a frame that always has the columns asked for, also when the
+table is missing, empty, or was written by an older version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import polars as pl
+
+from slurm_io.errors import StoreError
+from slurm_io.model import JobIdentity
+from slurm_io.store.schema import TABLES
+
+_POLARS_TYPES: dict[str, pl.DataType] = {
+    "int64": pl.Int64(),
+    "int32": pl.Int32(),
+    "float64": pl.Float64(),
+    "float32": pl.Float32(),
+    "string": pl.String(),
+    "bool": pl.Boolean(),
+}
+
+
+class NodeView(Protocol):
+    """One node's folder of a job store (:class:`slurm_io.store.reader.NodeStore` is one)."""
+
+    @property
+    def node(self) -> str: ...
+    @property
+    def meta(self) -> dict[str, Any]: ...
+    @property
+    def self_cost(self) -> dict[str, Any] | None: ...
+    @property
+    def checks(self) -> dict[str, Any] | None: ...
+    @property
+    def damage(self) -> list[dict[str, Any]]: ...
+
+    def table(self, name: str, columns: Sequence[str] | None = None) -> Any:
+        """The table as a pyarrow.Table, the clocks and `columns` of it."""
+
+
+class StoreView(Protocol):
+    """A whole job store (:class:`slurm_io.store.reader.JobStore` is one)."""
+
+    @property
+    def job(self) -> JobIdentity | None: ...
+    @property
+    def nodes(self) -> Mapping[str, NodeView]: ...
+    @property
+    def nodes_expected(self) -> Sequence[str]: ...
+    @property
+    def extra(self) -> dict[str, Any]: ...
+
+
+@dataclass
+class Tables:
+    """Reads tables of a store; what could not be read is noted in `damage` as (what, why)."""
+
+    store: StoreView
+    damage: list[tuple[str, str]] = field(default_factory=list)
+
+    def frame(self, table: str, columns: Sequence[str], every: int = 1) -> pl.DataFrame:
+        """`columns` of `table` over all nodes, with a ``node`` column in front.
+
+        Missing columns are null, wrong types are cast or become null: a damaged part costs its
+        own values and nothing else. `every` keeps the rows of each so many-th second of the
+        node's clock only; `columns` must have ``mono_ns`` then.
+        """
+        names = pl.Enum(sorted(self.store.nodes))
+        parts = [
+            self._of_node(view, table, columns, every).select(
+                pl.lit(name, names).alias("node"), pl.all()
+            )
+            for name, view in sorted(self.store.nodes.items())
+        ]
+        empty = _empty(table, columns).select(pl.lit(None, names).alias("node"), pl.all())
+        return pl.concat([empty.clear(), *parts])
+
+    def _of_node(
+        self, view: NodeView, table: str, columns: Sequence[str], every: int
+    ) -> pl.DataFrame:
+        try:
+            return _part(_thinned(view.table(table, columns), every), table, columns)
+        except StoreError as error:
+            self.damage.append((f"{table} of {view.node}", str(error)))
+            return _empty(table, columns)
+
+
+def _thinned(arrow: Any, every: int) -> Any:
+    """Rows of each `every`-th second; before polars sees them, for strings are dear."""
+    if every <= 1 or arrow is None or "mono_ns" not in arrow.column_names:
+        return arrow
+    clock = pl.from_arrow(arrow["mono_ns"])
+    assert isinstance(clock, pl.Series)
+    return arrow.filter(((clock // 1_000_000_000) % every == 0).to_arrow())
+
+
+def _types(table: str) -> dict[str, pl.DataType]:
+    return {column.name: _POLARS_TYPES[column.type] for column in TABLES[table].columns}
+
+
+def _empty(table: str, columns: Sequence[str]) -> pl.DataFrame:
+    types = _types(table)
+    return pl.DataFrame(schema={name: types[name] for name in columns})
+
+
+def _part(arrow: Any, table: str, columns: Sequence[str]) -> pl.DataFrame:
+    types = _types(table)
+    present = [name for name in columns if arrow is not None and name in arrow.column_names]
+    if not present:
+        return _empty(table, columns)
+    read = pl.from_arrow(arrow.select(present))
+    assert isinstance(read, pl.DataFrame)
+    return read.select(
+        pl.col(name).cast(types[name], strict=False)
+        if name in present
+        else pl.lit(None, types[name]).alias(name)
+        for name in columns
+    )

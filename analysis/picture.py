@@ -1,0 +1,129 @@
+"""All that is known of a job before anything is judged: what rules and the verdict look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import polars as pl
+
+from slurm_io.analysis.bounds import Range, storage_range, with_checkpoint
+from slurm_io.analysis.causes import Causes, find_causes
+from slurm_io.analysis.gpus import Gpus, count_gpus
+from slurm_io.analysis.inputs import StoreView, Tables
+from slurm_io.analysis.lockstep import find_units
+from slurm_io.analysis.losses import Losses, add_up
+from slurm_io.analysis.steps import find_steps
+from slurm_io.analysis.thresholds import Thresholds
+from slurm_io.analysis.timeline import Timeline, read_timeline
+from slurm_io.analysis.variance import StepVariance, step_variance
+from slurm_io.analysis.where import Where, find_where
+from slurm_io.analysis.witnesses import Witness, hear_witnesses
+
+Confidence = Literal["proven", "likely", "not-proven"]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One job, measured. `data_storage` covers data waits, `storage` checkpoints too."""
+
+    store: StoreView
+    tables: Tables
+    thresholds: Thresholds
+    timeline: Timeline
+    causes: Causes
+    gpus: Gpus
+    losses: Losses
+    data_storage: Range
+    storage: Range
+    where: Where
+    witnesses: tuple[Witness, ...]
+    variance: StepVariance | None
+
+    @property
+    def steps(self) -> int:
+        """Training steps of the longest process."""
+        return max((process.steps for process in self.timeline.processes), default=0)
+
+    @property
+    def training_s(self) -> float:
+        """Training time of the longest process."""
+        return max((process.training_s for process in self.timeline.processes), default=0.0)
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether there is enough training to say anything."""
+        enough = self.thresholds.enough
+        return self.steps >= enough.verdict_steps and self.training_s >= enough.verdict_training_s
+
+    @property
+    def is_short(self) -> bool:
+        """Enough to say something, less than the textbook's guard: the report says so."""
+        enough = self.thresholds.enough
+        return self.steps < enough.full_steps and self.training_s < enough.full_training_s
+
+    @property
+    def agreeing(self) -> tuple[Witness, ...]:
+        """Witnesses that agree with storage, the wait samples included."""
+        return tuple(witness for witness in self.witnesses if witness.agrees)
+
+    @property
+    def storage_confidence(self) -> Confidence:
+        """proven: the wait samples and one independent signal; likely: one of them.
+
+        With CUDA and no GPU-side measurement a loss that queued GPU work might have hidden whole
+        is at most likely.
+        """
+        names = {witness.name for witness in self.agreeing}
+        if not names:
+            return "not-proven"
+        sure = (
+            self.data_storage.low >= self.thresholds.shares.data_storage or not self.is_unmeasured
+        )
+        return "proven" if "waits" in names and len(names) > 1 and sure else "likely"
+
+    def samples_of(self, cause: str) -> float:
+        """Passes of data waits that showed this cause."""
+        return float(self.causes.evidence[cause].sum())
+
+    @property
+    def is_unmeasured(self) -> bool:
+        """CUDA was in use and nobody measured the GPU's idle time."""
+        rows = self.causes.rows
+        return bool((rows["cuda"] & rows["gpu_idle_s"].is_null()).any())
+
+    @property
+    def collections_share(self) -> float:
+        """Share of training spent in garbage collections that a step waited for."""
+        base = sum(process.training_s for process in self.timeline.processes)
+        sizes = {unit.unit: len(unit.procs) for unit in self.losses.units}
+        by_unit = self.losses.unit_steps.group_by("unit").agg(pl.col("gc_s").sum()).rows()
+        lost = sum(gc_s * sizes[unit] for unit, gc_s in by_unit)
+        return min(1.0, lost / base) if base > 0 else 0.0
+
+
+def take_picture(store: StoreView, thresholds: Thresholds) -> Picture:
+    """Read the store and measure everything."""
+    tables = Tables(store)
+    timeline = read_timeline(tables)
+    causes = find_causes(tables, timeline, thresholds)
+    steps = find_steps(causes.rows, timeline)
+    gpus = count_gpus(store, timeline)
+    units = find_units(store, timeline, steps, thresholds.lockstep)
+    losses = add_up(steps, timeline, units, gpus, thresholds.lockstep)
+    data = storage_range(losses, causes.evidence, thresholds)
+    where = find_where(causes, losses, timeline)
+    return Picture(
+        store=store,
+        tables=tables,
+        thresholds=thresholds,
+        timeline=timeline,
+        causes=causes,
+        gpus=gpus,
+        losses=losses,
+        data_storage=data,
+        storage=with_checkpoint(data, losses.share("ckpt")),
+        where=where,
+        witnesses=hear_witnesses(tables, causes, where.fstypes, thresholds),
+        variance=step_variance(losses, thresholds.variance),
+    )

@@ -1,0 +1,198 @@
+"""The report object, schema 1: what every format renders and other programs read.
+
+Shares are fractions 0..1 of ``idle.base`` (``startup_share``: of start-up and training together).
+Unknown is null. Times are UTC, ISO 8601.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from slurm_io.analysis.coverage import coverage
+from slurm_io.analysis.facts import whole
+from slurm_io.analysis.inputs import StoreView
+from slurm_io.analysis.overhead import overhead
+from slurm_io.analysis.picture import Picture, take_picture
+from slurm_io.analysis.rules.base import RULES, Answer, Finding, iso
+from slurm_io.analysis.thresholds import Thresholds
+from slurm_io.analysis.verdict import decide
+from slurm_io.errors import SpecError
+from slurm_io.spec import parse_request
+
+REPORT_SCHEMA = 1
+_CONFIDENCE_ORDER = ("proven", "likely", "not-proven")
+_SEVERITY_ORDER = ("bad", "warn", "info")
+
+
+def build_report(store: StoreView, thresholds: Thresholds) -> dict[str, Any]:
+    """Measure, judge, and put together."""
+    picture = take_picture(store, thresholds)
+    answers = {name: rule().judge(picture) for name, rule in RULES.discover().items()}
+    verdict = decide(picture, answers)
+    return {
+        "schema": REPORT_SCHEMA,
+        "job": _job(picture),
+        "coverage": coverage(picture, answers),
+        "time": _time(picture),
+        "idle": _idle(picture),
+        "verdict": verdict.word,
+        "verdict_reason": verdict.reason,
+        "findings": _findings(picture, answers),
+        "checks": _checks(store),
+        "overhead": overhead(store),
+    }
+
+
+def _job(picture: Picture) -> dict[str, Any]:
+    store, job = picture.store, picture.store.job
+    start, end = _span(store)
+    state = store.extra.get("state")
+    code = store.extra.get("exit_code")
+    if state is None and isinstance(code, int):
+        state = "COMPLETED" if code == 0 else "FAILED"
+    array = None
+    if job is not None and job.array_job is not None:
+        array = f"{job.array_job}_{job.array_task}"
+    return {
+        "id": job.job if job else None,
+        "restart": job.restart if job else None,
+        "array": array,
+        "cluster": job.cluster if job else None,
+        "user": job.user if job else None,
+        "name": job.name if job else None,
+        "nodes": list(job.nodes) if job and job.nodes else sorted(store.nodes),
+        "ranks": len(picture.timeline.processes),
+        "gpus": picture.gpus.total,
+        "start": iso(start),
+        "end": iso(end),
+        "state": state,
+    }
+
+
+def _span(store: StoreView) -> tuple[int | None, int | None]:
+    """Earliest start and latest end of the nodes' samplers, UTC ns."""
+    starts = [whole(view.meta.get("start_ts_ns")) for view in store.nodes.values()]
+    ends = [whole(view.meta.get("end_ts_ns")) for view in store.nodes.values()]
+    known_starts = [start for start in starts if start is not None]
+    known_ends = [end for end in ends if end is not None]
+    return min(known_starts, default=None), max(known_ends, default=None)
+
+
+def _time(picture: Picture) -> dict[str, Any]:
+    """Times of the job; of several processes the longest speaks."""
+    processes, seen = picture.timeline.processes, picture.variance
+    start, end = _span(picture.store)
+    training_s = picture.training_s
+    trained = bool(processes)
+    wall_s = (end - start) / 1e9 if start is not None and end is not None else None
+    return {
+        "wall_s": _rounded(wall_s) if wall_s is not None and wall_s >= 0 else None,
+        "startup_s": _rounded(max(p.startup_s for p in processes)) if trained else None,
+        "training_s": _rounded(training_s) if trained else None,
+        "steps": picture.steps if trained else None,
+        "step_p50_s": _rounded(seen.p50_s, 6) if seen else None,
+        "step_p99_s": _rounded(seen.p99_s, 6) if seen else None,
+        "throughput": _rounded(picture.steps / training_s) if training_s > 0 else None,
+    }
+
+
+def _idle(picture: Picture) -> dict[str, Any]:
+    losses = picture.losses
+    whole = losses.startup_gpu_s + losses.base_gpu_s
+    if losses.base_gpu_s <= 0:
+        unknown = dict.fromkeys(
+            ("data_storage", "data_cpu", "data_pipeline", "data_unknown", "checkpoint",
+             "startup_share")
+        )  # fmt: skip
+        nothing = {"low": None, "value": None, "high": None}
+        return {"base": _base(picture), "storage": nothing, **unknown}
+    return {
+        "base": _base(picture),
+        "storage": {name: _rounded(v, 6) for name, v in picture.storage.to_dict().items()},
+        "data_storage": _rounded(picture.data_storage.value, 6),
+        "data_cpu": _rounded(losses.share("cpu"), 6),
+        "data_pipeline": _rounded(losses.share("pipeline", "handover", "epoch"), 6),
+        "data_unknown": _rounded(losses.share("unknown", "sleep"), 6),
+        "checkpoint": _rounded(losses.share("ckpt"), 6),
+        "startup_share": _rounded(losses.startup_gpu_s / whole, 6) if whole > 0 else None,
+    }
+
+
+def _base(picture: Picture) -> str:
+    seen, expected = len(picture.store.nodes), len(picture.store.nodes_expected)
+    notes = [] if picture.gpus.known else ["one GPU per rank assumed"]
+    if seen < expected:
+        notes.append(f"of {seen} of {expected} nodes")
+    return "training GPU-seconds" + (f" ({', '.join(notes)})" if notes else "")
+
+
+def _findings(picture: Picture, answers: Mapping[str, Answer]) -> list[dict[str, Any]]:
+    """Fired findings, the surest and dearest first."""
+    found = [finding for answer in answers.values() for finding in answer.findings]
+    found.sort(
+        key=lambda finding: (
+            _SEVERITY_ORDER.index(finding.severity),
+            _CONFIDENCE_ORDER.index(finding.confidence),
+            -(finding.lost_gpu_s or 0.0),
+            finding.rule,
+        )
+    )
+    price = _price(picture.store)
+    return [_finding(finding, price) for finding in found]
+
+
+def _price(store: StoreView) -> float | None:
+    """USD per GPU hour, where the job's comment named one."""
+    comment = store.job.comment if store.job is not None else None
+    try:
+        request = parse_request(comment or "")
+    except SpecError:
+        return None  # the job was told so when it started
+    return request.price_usd_h if request is not None else None
+
+
+def _finding(finding: Finding, price: float | None) -> dict[str, Any]:
+    hours = finding.lost_gpu_s / 3600 if finding.lost_gpu_s is not None else None
+    return {
+        "rule": finding.rule,
+        "severity": finding.severity,
+        "confidence": finding.confidence,
+        "title": finding.title,
+        "gpu_hours": _rounded(hours, 6) if hours is not None else None,
+        "cost": _rounded(hours * price, 2) if hours is not None and price is not None else None,
+        "where": {
+            "nodes": list(finding.where.nodes),
+            "ranks": list(finding.where.ranks),
+            "mounts": list(finding.where.mounts),
+            "files": list(finding.where.files),
+        },
+        "evidence": [
+            {
+                "text": one.text,
+                "metric": one.metric,
+                "value": _rounded(one.value, 6) if one.value is not None else None,
+                "threshold": one.threshold,
+                "from": one.first,
+                "to": one.last,
+            }
+            for one in finding.evidence
+        ],
+        "remedy": finding.remedy,
+        "commands": list(finding.commands),
+    }
+
+
+def _checks(store: StoreView) -> list[Any]:
+    """Prolog results of all nodes, each with its node's name."""
+    found: list[Any] = []
+    for name, view in sorted(store.nodes.items()):
+        results = (view.checks or {}).get("checks")
+        for result in results if isinstance(results, list) else ():
+            if isinstance(result, dict):
+                found.append({"node": name, **result})
+    return found
+
+
+def _rounded(value: float, digits: int = 3) -> float:
+    return round(float(value), digits)

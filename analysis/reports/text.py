@@ -1,0 +1,197 @@
+"""The report as one screen of plain text: verdict, numbers, evidence, what to do, what was missing.
+
+Colour only when written to a terminal (the caller asks for it); width 100 at most, so that it
+reads well in a log. File names come from the job: control characters are shown, never sent.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from io import StringIO
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from slurm_io.analysis.reports.base import FORMATS
+
+WIDTH = 96
+_VERDICTS = {
+    "storage": ("STORAGE", "GPUs waited for reads from storage", "red"),
+    "checkpoint": ("CHECKPOINT", "training stood still while checkpoints were written", "red"),
+    "cpu-prep": ("CPU PREP", "GPUs waited for batches to be prepared; storage is not the cause",
+                 "yellow"),
+    "pipeline": ("PIPELINE", "GPUs waited for the loader's own machinery", "yellow"),
+    "not-storage": ("NOT STORAGE", "time was lost, and not to storage", "yellow"),
+    "healthy": ("HEALTHY", "storage did not slow this job down", "green"),
+    "not-proven": ("NOT PROVEN", "no cause can be named", "yellow"),
+}  # fmt: skip
+_MAX_MISSING = 6
+
+
+@FORMATS.register("text")
+def render(report: Mapping[str, Any]) -> str:
+    """Plain text, no escape sequences."""
+    return render_text(report, WIDTH, colour=False)
+
+
+def render_text(report: Mapping[str, Any], width: int, colour: bool) -> str:
+    """As :func:`render`, `width` columns wide, with colours for a terminal if asked."""
+    sink = StringIO()
+    console = Console(
+        file=sink, width=width, force_terminal=colour, no_color=not colour, highlight=False,
+        color_system="standard" if colour else None, emoji=False, markup=False, soft_wrap=True,
+        legacy_windows=False,
+    )  # fmt: skip
+    for line, style in _lines(report, width):
+        console.print(Text(_printable(line).rstrip(), style=style))
+    return sink.getvalue()
+
+
+Line = tuple[str, str]
+
+
+def _lines(report: Mapping[str, Any], width: int) -> list[Line]:
+    lines: list[Line] = [
+        *_headline(report, width),
+        ("", ""),
+        *_numbers(report),
+        *(line for finding in report["findings"] for line in _finding(finding, width)),
+        *_coverage(report["coverage"], width),
+        *_overhead(report["overhead"]),
+    ]
+    return lines
+
+
+def _headline(report: Mapping[str, Any], width: int) -> list[Line]:
+    word, meaning, colour = _VERDICTS[report["verdict"]]
+    job = report["job"]
+    name = f" ({job['name']})" if job["name"] else ""
+    restart = f", restart {job['restart']}" if job["restart"] else ""
+    nodes = len(job["nodes"])
+    size = f"{nodes} node{'s' * (nodes != 1)}, {job['ranks']} rank{'s' * (job['ranks'] != 1)}"
+    return [
+        (f"slurm-io: {word} - {meaning}", f"bold {colour}"),
+        *_wrapped(f"{report['verdict_reason']}.", width, ""),
+        (f"job {job['id']}{name}{restart}, {job['user']}, {size}, {_state(job)}", "dim"),
+    ]
+
+
+def _state(job: Mapping[str, Any]) -> str:
+    return f"{job['state'] or 'state unknown'}, {job['start'] or '?'} to {job['end'] or '?'}"
+
+
+def _numbers(report: Mapping[str, Any]) -> list[Line]:
+    idle, time = report["idle"], report["time"]
+    if idle["storage"]["value"] is None:
+        return [("GPU time lost to storage  not known", "bold")]
+    storage = idle["storage"]
+    lost = (
+        f"GPU time lost to storage  {_percent(storage['value'])}  "
+        f"({_percent(storage['low'])} to {_percent(storage['high'])})"
+    )
+    base = f"  of {idle['base']}"
+    split = (
+        f"  data waits: storage {_percent(idle['data_storage'])}, "
+        f"CPU {_percent(idle['data_cpu'])}, pipeline {_percent(idle['data_pipeline'])}, "
+        f"unknown {_percent(idle['data_unknown'])}; checkpoints {_percent(idle['checkpoint'])}"
+    )
+    steps = (
+        f"  {time['steps']} steps in {_duration(time['training_s'])}, step P50 "
+        f"{_duration(time['step_p50_s'])}, P99 {_duration(time['step_p99_s'])}; start-up "
+        f"{_duration(time['startup_s'])}"
+    )
+    return [(lost, "bold"), (base, ""), (split, ""), (steps, "")]
+
+
+def _finding(finding: Mapping[str, Any], width: int) -> list[Line]:
+    value = finding["gpu_hours"]
+    worth = f", {value:.2f} GPU hours" if value is not None and value >= 0.005 else ""
+    cost = f", {finding['cost']:.2f} USD" if finding["cost"] is not None else ""
+    head = f"{finding['rule']} {finding['title']}  [{finding['confidence']}{worth}{cost}]"
+    lines: list[Line] = [("", ""), *_wrapped(head, width, "", "bold")]
+    place = _place(finding["where"])
+    if place:
+        lines += _wrapped(f"where     {place}", width, " " * 10)
+    for evidence in finding["evidence"]:
+        span = f", {evidence['from']} to {evidence['to']}" if evidence["from"] else ""
+        lines += _wrapped(f"evidence  {evidence['text']}{span}", width, " " * 10)
+    lines += _wrapped(f"do        {finding['remedy']}", width, " " * 10, "bold")
+    # A command is never wrapped: it is there to be copied.
+    return lines + [(f"          $ {command}", "") for command in finding["commands"]]
+
+
+def _place(where: Mapping[str, Any]) -> str:
+    parts = []
+    if where["mounts"]:
+        parts.append(f"mount {', '.join(where['mounts'])}")
+    if where["files"]:
+        parts.append(f"files such as {where['files'][0]}")
+    if where["ranks"]:
+        parts.append(f"rank {_some(where['ranks'])}")
+    if where["nodes"]:
+        parts.append(f"node {_some(where['nodes'])}")
+    return "; ".join(parts)
+
+
+def _some(things: list[Any]) -> str:
+    shown = ", ".join(str(thing) for thing in things[:8])
+    return shown if len(things) <= 8 else f"{shown} and {len(things) - 8} more"
+
+
+def _coverage(seen: Mapping[str, Any], width: int) -> list[Line]:
+    states = ", ".join(f"{name} {seen[name]}" for name in ("hook", "waits", "gpu", "stacks"))
+    expected = max(len(seen["nodes_expected"]), len(seen["nodes_seen"]))
+    processes = (
+        f"seen      nodes {len(seen['nodes_seen'])} of {expected}, ranks {seen['ranks_seen']}, "
+        f"workers {_or_unknown(seen['workers_seen'])}; {states}"
+    )
+    lines: list[Line] = [("", ""), (processes, "")]
+    for missing in seen["missing"][:_MAX_MISSING]:
+        lines += _wrapped(f"not seen  {missing['source']}: {missing['reason']}", width, " " * 10)
+    more = len(seen["missing"]) - _MAX_MISSING
+    return [*lines, (f"          and {more} more (see the JSON report)", "")] if more > 0 else lines
+
+
+def _overhead(cost: Mapping[str, Any]) -> list[Line]:
+    if cost["cpu_s"] is None:
+        return []
+    share = (
+        f" ({_percent(cost['cpu_share'], 2)} of a core)" if cost["cpu_share"] is not None else ""
+    )
+    memory = f", {cost['rss_mb']:.0f} MiB" if cost["rss_mb"] is not None else ""
+    volume = f", {cost['bytes'] / 1e6:.1f} MB written" if cost["bytes"] is not None else ""
+    return [(f"own cost  {cost['cpu_s']:.1f} s CPU{share}{memory}{volume}", "dim")]
+
+
+def _wrapped(text: str, width: int, indent: str, style: str = "") -> list[Line]:
+    wrapper = textwrap.TextWrapper(
+        width=width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+    return [(line, style) for line in wrapper.wrap(_printable(text))]
+
+
+def _printable(text: str) -> str:
+    """Control and format characters as ``\\x1b``: a file name must not drive the terminal."""
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
+
+
+def _percent(share: float | None, digits: int = 1) -> str:
+    return "?" if share is None else f"{share * 100:.{digits}f}%"
+
+
+def _duration(seconds: float | None) -> str:
+    if seconds is None:
+        return "?"
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _or_unknown(value: object) -> str:
+    return "?" if value is None else str(value)

@@ -1,0 +1,150 @@
+"""F04: training stands still while checkpoints are written.
+
+What it flags
+-------------
+Blocking saves (``torch.save``, a synchronous DCP save, the blocking part of an asynchronous one)
+take more than 1 % of training GPU time.
+
+Why it matters
+--------------
+While one rank writes, all others wait for it. The time is certain and comes again at every save.
+
+Evidence
+--------
+The hook times each save on the training thread. In a synchronous job a step loses the longest save
+among its ranks, times all GPUs. Samples taken during saves say whether they were in storage; if
+not, serialising or copying from the GPU took the time.
+
+What to do
+----------
+Save asynchronously (staging in pinned memory), save sharded from every rank, write to local NVMe
+and copy from there, or save less often: the interval that loses least is the square root of twice
+the save's duration times the mean time between failures (Young/Daly).
+
+Known false alarms
+------------------
+Background parts of asynchronous saves cost nothing here. An asynchronous save blocks while the one
+before it still drains: then the interval is too short for the file system, not the call wrong. One
+save behind the last step is the job's product and not counted. Little memory for dirty pages slows
+a save that the file system could take.
+
+Thresholds
+----------
+``shares.checkpoint`` 1 % of training GPU time; at least 20 steps and 5 s of training.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from slurm_io.analysis.checkpoints import Checkpoints, find_checkpoints
+from slurm_io.analysis.picture import Confidence, Picture
+from slurm_io.analysis.rules.base import (
+    RULES,
+    Answer,
+    Evidence,
+    Finding,
+    Place,
+    iso,
+    too_little,
+)
+from slurm_io.analysis.where import find_holders
+
+_SERIOUS_SHARE = 0.05
+_STORAGE_SHARE = 0.30  # of the samples in saves: below it something else takes most of the time
+
+
+@RULES.register("f04_blocking_checkpoint")
+class BlockingCheckpoint:
+    """Training stands still while checkpoints are written."""
+
+    code = "F04"
+    title = "blocking checkpoints"
+
+    def judge(self, picture: Picture) -> Answer:
+        """Fires when blocking saves take more than their share."""
+        refusal = too_little(picture)
+        if refusal is not None:
+            return refusal
+        share, limit = picture.losses.share("ckpt"), picture.thresholds.shares.checkpoint
+        saves = find_checkpoints(picture.timeline, picture.causes)
+        if saves is None:
+            return Answer("quiet", "no blocking checkpoint during training")
+        if share < limit:
+            return Answer("quiet", f"{saves.count} checkpoints took {share:.2%} of training")
+        return Answer("fired", findings=(_finding(picture, saves, share, limit),))
+
+
+def _finding(picture: Picture, saves: Checkpoints, share: float, limit: float) -> Finding:
+    holders = find_holders(picture.losses, picture.timeline, ("ckpt",))
+    leaders = [holder for holder in holders if holder.share >= 0.10]
+    folder = str(PurePosixPath(saves.path).parent) if saves.path else None
+    mounts = tuple(mount.mount for mount in saves.mounts)
+    place = Place(
+        nodes=tuple(sorted({holder.node for holder in leaders})),
+        ranks=tuple(sorted({holder.rank for holder in leaders if holder.rank is not None})),
+        mounts=mounts,
+        files=(saves.path,) if saves.path else (),
+    )
+    return Finding(
+        rule="F04",
+        severity="bad" if share >= _SERIOUS_SHARE else "warn",
+        confidence=_confidence(saves),
+        title=f"training stands still while checkpoints are written to {folder or 'storage'}",
+        lost_gpu_s=picture.losses.by_cause["ckpt"],
+        where=place,
+        evidence=tuple(_evidence(saves, share, limit)),
+        remedy="save asynchronously, or write to node-local NVMe and copy from there"
+        + _interval(saves),
+        commands=(
+            "torch.distributed.checkpoint.async_save(state, checkpoint_id=PATH)",
+            'torch.save(state, os.path.join(os.environ["TMPDIR"], "ckpt.pt"))  # then copy',
+        ),
+    )
+
+
+def _confidence(saves: Checkpoints) -> Confidence:
+    """The stall is timed; that storage caused it needs samples from inside the saves."""
+    seen = saves.storage_share
+    return "proven" if seen is not None and seen >= _STORAGE_SHARE else "likely"
+
+
+def _evidence(saves: Checkpoints, share: float, limit: float) -> list[Evidence]:
+    first, last = iso(saves.first_ts_ns), iso(saves.last_ts_ns)
+    found = [
+        Evidence(
+            f"blocking checkpoints took {share:.1%} of training GPU time",
+            "checkpoint_share", share, limit,
+        ),
+        Evidence(
+            f"{saves.count} saves, {saves.mean_s:.2f} s each, the longest {saves.longest_s:.2f} s",
+            "checkpoint_s", saves.mean_s, None, first, last,
+        ),
+    ]  # fmt: skip
+    if saves.bytes:
+        rate = saves.bytes / (saves.mean_s * saves.count) if saves.mean_s else 0.0
+        text = f"{saves.bytes / 1e6:.0f} MB written at {rate / 1e6:.0f} MB/s while training stood"
+        found.append(Evidence(text, "checkpoint_bytes_per_s", rate))
+    if saves.storage_share is not None:
+        text = f"{saves.storage_share:.0%} of the samples taken in saves were in storage"
+        found.append(
+            Evidence(text, "checkpoint_storage_samples", saves.storage_share, _STORAGE_SHARE)
+        )
+    return found
+
+
+def _interval(saves: Checkpoints) -> str:
+    if saves.interval_s is None:
+        return ""
+    # Young/Daly with one failure a day: what a mid-sized job may expect.
+    best_s = (2 * saves.mean_s * 86_400) ** 0.5
+    if best_s <= 1.5 * saves.interval_s:
+        return ""
+    return (
+        f"; a save every {_length(best_s)} instead of {_length(saves.interval_s)} loses least "
+        "at one failure a day"
+    )
+
+
+def _length(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"

@@ -1,0 +1,106 @@
+"""The job's one word.
+
+In this order:
+
+1. no training batches recorded, or too few (20 steps and 5 s) -> ``not-proven``, with the reason.
+   Runs below 200 steps and 10 minutes get a verdict, and findings say that they are short.
+2. Candidates are the classes at or above their thresholds: storage, checkpoint, cpu-prep, pipeline,
+   unknown. If none is but all together reach 5 %, every class is a candidate. The largest decides;
+   of equals the first in the order just given (storage loses GPU time whoever shares the blame).
+3. Unknown largest -> ``not-proven``. Storage largest without any witness, or preparation on fewer
+   than 5 samples -> ``not-proven``.
+4. No candidate: steps that vary because of storage (F02 fired, with a witness) -> ``storage``.
+5. No candidate, but time was lost elsewhere (garbage collections above 3 %, steps that vary without
+   storage) -> ``not-storage``.
+6. Storage might still be above its threshold (high) because the unknown is -> ``not-proven``.
+7. Else ``healthy``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from slurm_io.analysis.picture import Picture
+from slurm_io.analysis.rules.base import Answer, too_little
+
+STORAGE_VARIANCE_RULE = "f02_step_variance"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`word` is one of the report contract's; `reason` one sentence."""
+
+    word: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class _Class:
+    word: str
+    share: float
+    limit: float
+
+
+def decide(picture: Picture, answers: Mapping[str, Answer]) -> Verdict:
+    """The verdict of a job, given what its rules answered (rule name -> answer)."""
+    refusal = too_little(picture)
+    if refusal is not None:
+        return Verdict("not-proven", refusal.reason)
+    classes = _classes(picture)
+    candidates = [one for one in classes if one.share >= one.limit]
+    if not candidates and sum(one.share for one in classes) >= picture.thresholds.shares.together:
+        candidates = classes
+    if candidates:
+        return _of_largest(picture, max(candidates, key=lambda one: one.share))
+    return _of_none(picture, answers, classes)
+
+
+def _classes(picture: Picture) -> list[_Class]:
+    """In the order that decides between equals (max keeps the first)."""
+    shares, losses = picture.thresholds.shares, picture.losses
+    return [
+        _Class("storage", picture.data_storage.value, shares.data_storage),
+        _Class("checkpoint", losses.share("ckpt"), shares.checkpoint),
+        _Class("cpu-prep", losses.share("cpu"), shares.data_cpu),
+        _Class("pipeline", losses.share("pipeline", "epoch"), shares.data_pipeline),
+        _Class("unknown", losses.share("unknown", "sleep"), shares.data_unknown),
+    ]
+
+
+def _of_largest(picture: Picture, largest: _Class) -> Verdict:
+    if largest.word == "unknown":
+        why = f"{largest.share:.1%} of training waited for data for a reason that was not seen"
+        return Verdict("not-proven", why)
+    if largest.word == "storage" and picture.storage_confidence == "not-proven":
+        why = f"{largest.share:.1%} of training looks like storage, but no witness agrees"
+        return Verdict("not-proven", why)
+    seen, enough = picture.samples_of("cpu"), picture.thresholds.enough.cause_samples
+    if largest.word == "cpu-prep" and seen < enough:
+        why = f"{largest.share:.1%} of training looks like batch preparation, on {seen:.0f} samples"
+        return Verdict("not-proven", why)
+    words = {
+        "storage": "waiting for reads from storage",
+        "checkpoint": "standing still for checkpoints",
+        "cpu-prep": "waiting for batches to be prepared on the CPU",
+        "pipeline": "waiting for the loader's own machinery",
+    }
+    return Verdict(largest.word, f"{largest.share:.1%} of training was {words[largest.word]}")
+
+
+def _of_none(picture: Picture, answers: Mapping[str, Answer], classes: list[_Class]) -> Verdict:
+    shares, seen = picture.thresholds.shares, picture.variance
+    varying = answers.get(STORAGE_VARIANCE_RULE)
+    if varying is not None and varying.state == "fired" and picture.agreeing:
+        return Verdict("storage", "rare slow reads stall whole steps")
+    if picture.collections_share >= shares.elsewhere:
+        why = f"garbage collections took {picture.collections_share:.1%} of training"
+        return Verdict("not-storage", why)
+    if seen is not None and seen.varies(picture.thresholds.variance):
+        return Verdict("not-storage", "some steps are slow, and storage does not explain them")
+    total = sum(one.share for one in classes)
+    exposed = picture.data_storage.high >= shares.data_storage
+    if exposed and classes[-1].share >= shares.data_unknown / 2:
+        why = f"up to {picture.data_storage.high:.1%} of training may have waited for storage"
+        return Verdict("not-proven", why)
+    return Verdict("healthy", f"all stalls together took {total:.1%} of training")

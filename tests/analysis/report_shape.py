@@ -1,0 +1,86 @@
+"""The shape of report.json, schema 1: which keys, which types, nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+NUMBER = (int, float, type(None))
+TEXT = (str, type(None))
+WORDS: dict[str, Any] = {
+    "verdict": {
+        "storage", "checkpoint", "cpu-prep", "pipeline", "not-storage", "healthy", "not-proven",
+    },
+    "confidence": {"proven", "likely", "not-proven"},
+    "severity": {"info", "warn", "bad"},
+    "state": {"on", "partial", "off"},
+}  # fmt: skip
+_EVIDENCE = {
+    "text": str, "metric": str, "value": NUMBER, "threshold": NUMBER, "from": TEXT, "to": TEXT,
+}  # fmt: skip
+SHAPE: dict[str, Any] = {
+    "schema": int,
+    "job": {
+        "id": TEXT, "restart": (int, type(None)), "array": TEXT, "cluster": TEXT, "user": TEXT,
+        "name": TEXT, "nodes": [str], "ranks": int, "gpus": (int, type(None)), "start": TEXT,
+        "end": TEXT, "state": TEXT,
+    },
+    "coverage": {
+        "nodes_expected": [str], "nodes_seen": [str], "ranks_seen": int,
+        "workers_seen": (int, type(None)), "hook": WORDS["state"], "stacks": WORDS["state"],
+        "gpu": WORDS["state"], "waits": WORDS["state"], "gaps_s": NUMBER,
+        "missing": [{"source": str, "reason": str}],
+    },
+    "time": {
+        "wall_s": NUMBER, "startup_s": NUMBER, "training_s": NUMBER, "steps": (int, type(None)),
+        "step_p50_s": NUMBER, "step_p99_s": NUMBER, "throughput": NUMBER,
+    },
+    "idle": {
+        "base": str, "storage": {"low": NUMBER, "value": NUMBER, "high": NUMBER},
+        "data_storage": NUMBER, "data_cpu": NUMBER, "data_pipeline": NUMBER,
+        "data_unknown": NUMBER, "checkpoint": NUMBER, "startup_share": NUMBER,
+    },
+    "verdict": WORDS["verdict"],
+    "verdict_reason": str,
+    "findings": [{
+        "rule": str, "severity": WORDS["severity"], "confidence": WORDS["confidence"],
+        "title": str, "gpu_hours": NUMBER, "cost": NUMBER,
+        "where": {"nodes": [str], "ranks": [int], "mounts": [str], "files": [str]},
+        "evidence": [_EVIDENCE], "remedy": str, "commands": [str],
+    }],
+    "checks": [dict],
+    "overhead": {
+        "cpu_s": NUMBER, "cpu_share": NUMBER, "rss_mb": NUMBER, "bytes": (int, type(None)),
+        "dropped": (int, type(None)), "governor": (dict, type(None)),
+    },
+}  # fmt: skip
+SHARES = ("data_storage", "data_cpu", "data_pipeline", "data_unknown", "checkpoint")
+
+
+def problems(value: Any, shape: Any = SHAPE, path: str = "report") -> list[str]:
+    """Every place where `value` is not of `shape`."""
+    if isinstance(shape, dict):
+        if not isinstance(value, dict) or set(value) != set(shape):
+            return [f"{path}: keys {value!r:.80}, not {sorted(shape)}"]
+        return [one for key in shape for one in problems(value[key], shape[key], f"{path}.{key}")]
+    if isinstance(shape, list):
+        if not isinstance(value, list):
+            return [f"{path}: {value!r} is no list"]
+        return [
+            one
+            for place, item in enumerate(value)
+            for one in problems(item, shape[0], f"{path}[{place}]")
+        ]
+    if isinstance(shape, set):
+        return [] if value in shape else [f"{path}: {value!r} is not one of {sorted(shape)}"]
+    return [] if isinstance(value, shape) else [f"{path}: {value!r} is not {shape}"]
+
+
+def range_problems(report: dict[str, Any]) -> list[str]:
+    """low <= value <= high, and every share in 0..1 (all unknown where nothing was measured)."""
+    idle = report["idle"]
+    low, value, high = (idle["storage"][name] for name in ("low", "value", "high"))
+    if value is None:
+        known = [name for name in SHARES if idle[name] is not None]
+        return [f"{name} is known, storage is not" for name in known]
+    found = [] if 0 <= low <= value <= high <= 1 else [f"storage {low} {value} {high}"]
+    return found + [f"{name} {idle[name]}" for name in SHARES if not 0 <= idle[name] <= 1]
