@@ -1,0 +1,1 @@
+"""Tests of slurm_io; the labs and the grid are importable from here."""

@@ -1,0 +1,1 @@
+"""Fault machines the tests run against: a slow file system, a training job, block devices."""
