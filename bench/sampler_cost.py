@@ -1,10 +1,10 @@
 """What one sampler costs beside 8 ranks and 64 loader workers.
 
-    python -m bench.sampler_cost [--seconds 20] [--threads 2]
+    python -m bench.sampler_cost [--seconds 20] [--warm-up 25] [--threads 2]
 
-The ranks are plain processes with a ring that grows by ten batches a second; the workers sleep, poll
-a pipe or read a file, each with as many waiting threads as asked for. Prints CPU
-milliseconds a second (the start and the first look left out), peak RSS, rows and bytes.
+The ranks are plain processes with a ring that grows by ten batches a second; the workers wait for
+a pipe or a lock or read a file, each with as many waiting threads as asked for. Prints CPU
+milliseconds a second (the warm-up left out), peak RSS, rows and bytes.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ def main() -> None:
     """Run it and print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--warm-up", type=float, default=25.0, help="the governor settles in it")
     parser.add_argument("--ranks", type=int, default=8)
     parser.add_argument("--workers", type=int, default=64)
     parser.add_argument("--threads", type=int, default=2)
@@ -86,7 +87,7 @@ def measure(options: argparse.Namespace, folder: Path) -> None:
     (spool / "sampler.json").write_text(json.dumps(spec.to_dict()))
     sampler = subprocess.Popen([sys.executable, "-m", "slurm_io.sampler", str(spool)])
     try:
-        time.sleep(5)
+        time.sleep(options.warm_up)
         before_s = cpu_s(sampler.pid)
         time.sleep(options.seconds)
         used_s = cpu_s(sampler.pid) - before_s

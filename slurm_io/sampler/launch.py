@@ -38,6 +38,8 @@ def main(arguments: list[str]) -> int:
     except OSError as error:
         os.write(status_fd, f"errno {error.errno}\n".encode())
         return 0
+    # Until the sampler stands: told to stop during its imports, it must still write its facts.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     os.write(status_fd, f"pid {process.pid}\n".encode())
     _let_go_of_inherited_files(status_fd, Path(spool) / "sampler.log")
     _report_end_of(process, status_fd)
@@ -74,7 +76,8 @@ def _report_end_of(process: subprocess.Popen[bytes], status_fd: int) -> None:
             return
         if done:
             process.returncode = os.waitstatus_to_exitcode(status)
-            os.write(status_fd, f"status {status}\n".encode())
+            with contextlib.suppress(BrokenPipeError):  # the wrapper was killed: nobody asks
+                os.write(status_fd, f"status {status}\n".encode())
 
     signal.signal(signal.SIGCHLD, on_child)
     on_child(0, None)  # it may have ended before the handler stood

@@ -20,7 +20,7 @@ from slurm_io.collectors.waits.wchan import client_of, place_of
 from slurm_io.store.schema import WAIT_CLASSES
 from tests.collectors.real_process import member, running, shares, watch
 from tests.labs.slowfs import SlowFs, fuse_missing
-from tests.labs.slowfs_settings import SlowFsSettings
+from tests.labs.slowfs_settings import CacheMode, SlowFsSettings
 
 needs_fuse = pytest.mark.skipif(fuse_missing() is not None, reason=str(fuse_missing()))
 ptrace = pytest.mark.skipif(
@@ -71,6 +71,13 @@ def test_a_process_counts_as_what_it_does(name: str, tmp_path: Path) -> None:
     assert found.get(expected, 0) >= 0.9, found
 
 
+HOUSEKEEPING = """
+s = socket.socket(socket.AF_UNIX)
+s.bind(sys.argv[1])
+s.listen()
+thread(lambda: s.accept())
+thread(threading.Event().wait)
+"""
 THREADS = {
     "a running thread behind a lock": (
         "thread(lambda: for_ever(lambda: None)); ready(); threading.Event().wait()",
@@ -81,9 +88,7 @@ THREADS = {
         "net",
     ),
     "torch's housekeeping: a futex and an accept on a Unix socket": (
-        "s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen()\n"
-        "thread(lambda: s.accept()); thread(threading.Event().wait)\n"
-        "r, w = os.pipe(); ready(); os.read(r, 1)",
+        HOUSEKEEPING + "r, w = os.pipe(); ready(); os.read(r, 1)",
         "pipe",
     ),
 }
@@ -121,7 +126,20 @@ def read():
         while file.read(1 << 17):
             pass
 """
-STORAGE: dict[str, tuple[str, str]] = {
+FAULT_LOOP = """
+def fault():
+    with open(sys.argv[1], "rb") as file:
+        data = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+    return sum(data[at] for at in range(0, len(data), 4096))
+"""
+SEND_LOOP = """
+def send():
+    with open(sys.argv[1], "rb") as file, open("/dev/null", "wb") as null:
+        while os.sendfile(null.fileno(), file.fileno(), None, 1 << 17):
+            pass
+"""
+FOR_WRITING = "fd = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)\n"
+STORAGE: dict[str, tuple[CacheMode, str]] = {
     "read, direct": ("direct", READ_LOOP + "ready(); for_ever(read)"),
     "read, page cache": ("page", READ_LOOP + "ready(); for_ever(read)"),
     "pool thread reads, main sleeps": (
@@ -132,30 +150,13 @@ STORAGE: dict[str, tuple[str, str]] = {
         "page",
         READ_LOOP + "thread(lambda: for_ever(read)); ready(); threading.Event().wait()",
     ),
-    "mmap": (
-        "page",
-        "def fault():\n"
-        "    with open(sys.argv[1], 'rb') as file:\n"
-        "        data = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)\n"
-        "    return sum(data[at] for at in range(0, len(data), 4096))\n"
-        "ready(); for_ever(fault)",
-    ),
-    "sendfile": (
-        "direct",
-        "def send():\n"
-        "    with open(sys.argv[1], 'rb') as file, open('/dev/null', 'wb') as null:\n"
-        "        while os.sendfile(null.fileno(), file.fileno(), None, 1 << 17): pass\n"
-        "ready(); for_ever(send)",
-    ),
+    "mmap": ("page", FAULT_LOOP + "ready(); for_ever(fault)"),
+    "sendfile": ("direct", SEND_LOOP + "ready(); for_ever(send)"),
     "open": ("direct", "ready(); for_ever(lambda: os.close(os.open(sys.argv[1], os.O_RDONLY)))"),
     "stat": ("direct", "ready(); for_ever(lambda: os.stat(sys.argv[1]))"),
-    "write": (
-        "direct",
-        "fd = os.open(sys.argv[1], os.O_WRONLY)\n"
-        "ready(); for_ever(lambda: os.pwrite(fd, bytes(4096), 0))",
-    ),
-    "fsync": ("direct", "fd = os.open(sys.argv[1], os.O_WRONLY)\nready(); for_ever(lambda: os.fsync(fd))"),
-}  # fmt: skip
+    "write": ("direct", FOR_WRITING + "ready(); for_ever(lambda: os.pwrite(fd, bytes(4096), 0))"),
+    "fsync": ("direct", FOR_WRITING + "ready(); for_ever(lambda: os.fsync(fd))"),
+}
 SLOW = SlowFsSettings(
     read_latency_s=0.03,
     open_latency_s=0.02,
@@ -176,9 +177,11 @@ def test_a_wait_for_a_slow_file_system_is_storage_and_names_the_mount(
     (tmp_path / "backing").mkdir()
     (tmp_path / "backing" / "shard.bin").write_bytes(bytes(2 << 20))
     mount = tmp_path / "mnt"
-    with SlowFs(tmp_path / "backing", mount, SLOW, cache=cache, attr_timeout_s=0) as slow:  # type: ignore[arg-type]
-        with running(script, slow.mountpoint / "shard.bin") as pid:
-            rows = watch([member(pid)], passes=40)
+    with (
+        SlowFs(tmp_path / "backing", mount, SLOW, cache=cache, attr_timeout_s=0),
+        running(script, mount / "shard.bin") as pid,
+    ):
+        rows = watch([member(pid)], passes=40)
     assert shares(rows).get("storage", 0) >= 0.7, shares(rows)
     on_mount = [row for row in rows if row["mount"] == str(mount)]
     assert len(on_mount) == 1, rows
@@ -205,12 +208,14 @@ def test_a_grandchild_behind_a_pipe_speaks_for_the_worker(tmp_path: Path) -> Non
         "time.sleep(60)"
     )
     settings = SlowFsSettings(read_latency_s=0.05)
-    with SlowFs(tmp_path / "backing", tmp_path / "mnt", settings) as slow:
-        with running(script, slow.mountpoint / "shard.bin") as pid:
-            shell = _child_of(pid)
-            cat = _child_of(shell)
-            helpers = [member(p, "other", helper_of=pid) for p in (shell, cat)]
-            rows = watch([member(pid), *helpers], passes=15)
+    with (
+        SlowFs(tmp_path / "backing", tmp_path / "mnt", settings),
+        running(script, tmp_path / "mnt" / "shard.bin") as pid,
+    ):
+        shell = _child_of(pid)
+        cat = _child_of(shell)
+        helpers = [member(p, "other", helper_of=pid) for p in (shell, cat)]
+        rows = watch([member(pid), *helpers], passes=15)
     assert shares(rows).get("storage", 0) >= 0.7, rows
     assert {row["processes"] for row in rows} == {1}
     assert any(row["mount"] == str(tmp_path / "mnt") for row in rows)
@@ -221,16 +226,17 @@ def test_a_grandchild_behind_a_pipe_speaks_for_the_worker(tmp_path: Path) -> Non
 @pytest.mark.fuse
 def test_a_background_save_costs_a_data_wait_nothing(tmp_path: Path) -> None:
     (tmp_path / "backing").mkdir()
-    script = (
-        "fd = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)\n"
+    script = FOR_WRITING + (
         "thread(lambda: for_ever(lambda: os.pwrite(fd, bytes(4096), 0)))\n"
         "ready(); threading.Event().wait()"
     )
-    with SlowFs(tmp_path / "backing", tmp_path / "mnt", SLOW) as slow:
-        with running(script, slow.mountpoint / "ckpt.bin") as pid:
-            rank = member(pid, "rank")
-            in_wait = shares(watch([rank], passes=15, phase="data_wait"))
-            in_save = shares(watch([rank], passes=15, phase="ckpt"))
+    with (
+        SlowFs(tmp_path / "backing", tmp_path / "mnt", SLOW),
+        running(script, tmp_path / "mnt" / "ckpt.bin") as pid,
+    ):
+        rank = member(pid, "rank")
+        in_wait = shares(watch([rank], passes=15, phase="data_wait"))
+        in_save = shares(watch([rank], passes=15, phase="ckpt"))
     assert in_wait.get("storage", 0) == 0, in_wait
     assert in_save.get("storage", 0) >= 0.7, in_save
 
@@ -274,24 +280,32 @@ def test_a_process_that_is_gone_counts_nothing() -> None:
     assert [(row["passes"], row["processes"]) for row in rows] == [(3, 0)]
 
 
+AS_NOBODY = """
+import os, time
+from tests.collectors.real_process import *
+os.setgid(65534)
+os.setuid(65534)
+collector = WaitsCollector()
+collector.open(context([member(1)]))
+collector.sample(time.monotonic_ns())
+row = collector.collect(Tick(2, 1, 1))[0]
+refused = row[TABLES["waits"].column_names().index("n_unknown")]
+print(refused, collector.facts()["refused_reason"])
+"""
+
+
 @ptrace
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
 def test_a_refused_process_reads_unknown_and_the_facts_say_why() -> None:
-    program = (
-        "import sys; sys.path[:0] = [%r]\n"
-        "import os, time\n"
-        "from tests.collectors.real_process import *\n"
-        "os.setgid(65534); os.setuid(65534)\n"
-        "c = WaitsCollector(); c.open(context([member(1)]))\n"
-        "c.sample(time.monotonic_ns())\n"
-        "row = c.collect(Tick(2, 1, 1))[0]\n"
-        "names = TABLES['waits'].column_names()\n"
-        "print(row[names.index('n_unknown')], c.facts()['refused_reason'])\n"
-    ) % str(Path(__file__).parents[2])
-    out = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    ).stdout
+    done = subprocess.run(
+        [sys.executable, "-c", AS_NOBODY],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+    )
+    out = done.stdout
     assert out.startswith("1 /proc/PID/syscall"), out
 
 
@@ -369,8 +383,9 @@ def test_no_line_of_the_kernel_breaks_the_reading(syscall: bytes, wchan: bytes) 
 @pytest.mark.parametrize(
     ("wchan", "kind"),
     [
-        ("request_wait_answer", "fuse"), ("nfs4_proc_getattr", "nfs"), ("rpc_wait_bit_killable", "nfs"),
-        ("cl_sync_io_wait", "lustre"), ("ptlrpc_set_wait", "lustre"), ("ceph_mdsc_do_request", "ceph"),
+        ("request_wait_answer", "fuse"), ("nfs4_proc_getattr", "nfs"),
+        ("rpc_wait_bit_killable", "nfs"), ("cl_sync_io_wait", "lustre"),
+        ("ptlrpc_set_wait", "lustre"), ("ceph_mdsc_do_request", "ceph"),
         ("cxiWaitEventWait", "gpfs"), ("folio_wait_bit_common", None),
     ],
 )  # fmt: skip

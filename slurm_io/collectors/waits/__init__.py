@@ -1,0 +1,207 @@
+"""What ranks and loader workers wait for, sampled several times a second without ptrace.
+
+Source: /proc/PID/task/TID/{syscall,wchan}, for storage waits also fd, fdinfo, mountinfo and maps.
+Columns: schema.WAITS.
+Needs: root, or an ancestor of the ranks with the same user (Yama mode 1 lets only those read
+``syscall``); elsewhere every sample reads ``unknown`` and the facts say why.
+Cost: 5 to 10 µs a process and pass, 50 µs for each new storage target, at most 24 of those a
+second.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Sequence
+
+from slurm_io.collectors.base import COLLECTORS, Availability, Context, Member, Row, Tick
+from slurm_io.collectors.waits.fds import FdReader
+from slurm_io.collectors.waits.judge import most_telling, waits_for_others
+from slurm_io.collectors.waits.reading import REFUSED, Classifier, Reading
+from slurm_io.collectors.waits.remembered import RememberedDescriptors
+from slurm_io.collectors.waits.syscalls import table_for
+from slurm_io.collectors.waits.tally import Group, Tally
+from slurm_io.collectors.waits.targets import TargetFinder
+from slurm_io.collectors.waits.threads import ProcessProbe
+from slurm_io.host.read import read_optional_line
+
+_DESCRIPTORS_PER_PROCESS = 8
+_KEPT_SHARE_OF_DESCRIPTORS = 0.5
+_MOST_OUTSIDERS = 64
+
+Crew = tuple[int | None, int | None, str, list[Member]]
+"""(pid of the rank, rank, role, the processes that count in one row)."""
+ProbedCrew = tuple[int | None, int | None, str, list[ProcessProbe]]
+
+
+@COLLECTORS.register("waits")
+class WaitsCollector:
+    """:meth:`sample` is one pass; :meth:`collect` turns the passes since the last one into rows."""
+
+    name = "waits"
+    table = "waits"
+    period_s = 1.0
+
+    def __init__(self) -> None:
+        self._probes: dict[int, ProcessProbe] = {}
+        self._tally = Tally()
+        self._mounts_seen: dict[str, str] = {}
+        self._members: Sequence[Member] = ()
+        self._helpers: dict[int, list[ProcessProbe]] = {}
+        self._crews: list[ProbedCrew] = []
+        self._refused = 0
+        self.passes = 0
+        soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._most_kept = int(soft * _KEPT_SHARE_OF_DESCRIPTORS / _DESCRIPTORS_PER_PROCESS)
+
+    def open(self, context: Context) -> Availability:
+        """Whether this kernel has the files at all; refusals show when a process is read."""
+        self._context = context
+        self._fds = FdReader(context.proc_root)
+        self._remembered = RememberedDescriptors(self._fds)
+        self._classifier = Classifier(table_for(), self._remembered)
+        self._targets = TargetFinder(context.proc_root, self._fds, self._mounts_seen)
+        own = context.proc_root / "self"
+        missing = [name for name in ("syscall", "wchan") if not (own / name).exists()]
+        if "syscall" in missing:
+            return Availability("off", "this kernel has no /proc/PID/syscall")
+        if missing:
+            return Availability("partial", "this kernel has no /proc/PID/wchan")
+        return self._of_yama()
+
+    def _of_yama(self) -> Availability:
+        scope = read_optional_line(self._context.proc_root / "sys/kernel/yama/ptrace_scope")
+        if scope in (None, "0") or os.geteuid() == 0 and scope != "3":
+            return Availability("on")
+        if scope == "1":
+            return Availability("partial", "Yama mode 1: only descendants of the sampler are seen")
+        return Availability("off", f"Yama mode {scope} closes /proc/PID/syscall to us")
+
+    def sample(self, mono_ns: int) -> None:
+        """One pass over ranks and workers, or over the other processes while there is no rank."""
+        members = self._context.members()
+        if members is not self._members:
+            self._take_members(members)
+        self._remembered.now_ns = mono_ns
+        self.passes += 1
+        phases: dict[int | None, tuple[str, int | None]] = {None: ("none", None)}
+        for rank_pid, rank, role, crew in self._crews:
+            if rank_pid is not None and rank_pid not in phases:
+                phases[rank_pid] = self._context.phase_of(rank_pid)
+            phase, loader = phases[rank_pid]
+            group = self._tally.start_pass((rank_pid, rank, role, phase, loader))
+            alone = role == "rank" and phase == "step"
+            self._look_at(crew, group, "" if alone else phase, role == "rank", mono_ns)
+
+    def _look_at(
+        self, crew: list[ProcessProbe], group: Group, phase: str, is_rank: bool, mono_ns: int
+    ) -> None:
+        """One look at each process; `phase` "" = main threads only. The hottest loop there is."""
+        counts, classifier, processes = group.counts, self._classifier, 0
+        for probe in crew:
+            reading = probe.main.look(classifier)
+            if phase and waits_for_others(reading):
+                reading = self._ask_others(probe, reading, phase, is_rank, mono_ns)
+            wait_class = reading.wait_class
+            if wait_class == "gone":
+                continue
+            processes += 1
+            if wait_class != "storage":
+                counts[wait_class] += 1
+                self._refused += reading is REFUSED
+            else:
+                pid = reading.pid or probe.pid
+                group.add_storage(reading, self._targets.find(pid, reading, mono_ns))
+        group.processes = processes
+
+    def _ask_others(
+        self, probe: ProcessProbe, main: Reading, phase: str, is_rank: bool, mono_ns: int
+    ) -> Reading:
+        """Who else in the process, or which helper of it, tells more than its main thread."""
+        helpers = self._helpers.get(probe.pid)
+        has_others = probe.has_others_to_look_at(mono_ns)
+        if not has_others and helpers is None:
+            return main
+        others = list(probe.look_at_others(self._classifier, mono_ns)) if has_others else []
+        for helper in helpers or ():
+            others.append(helper.main.look(self._classifier)._replace(pid=helper.pid))
+        return most_telling(main, others, phase, is_rank)
+
+    def collect(self, tick: Tick) -> list[Row]:
+        """Rows of all passes since the last call."""
+        return self._tally.rows(tick, tick.interval_ns or 0)
+
+    def facts(self) -> dict[str, object]:
+        """Mounts seen in storage waits; how many samples were refused."""
+        facts: dict[str, object] = {
+            "mounts_waited_for": dict(self._mounts_seen),
+            "passes": self.passes,
+            "samples_refused": self._refused,
+        }
+        if self._refused:
+            facts["refused_reason"] = (
+                "/proc/PID/syscall of these processes is closed to this user: "
+                "run as root, or start the job below `slurm-io run`"
+            )
+        return facts
+
+    def mounts_waited_for(self) -> list[str]:
+        """Mount points that held storage waits so far."""
+        return list(self._mounts_seen)
+
+    def close(self) -> None:
+        """Close all files."""
+        self._forget_all_but(())
+
+    def _take_members(self, members: Sequence[Member]) -> None:
+        self._members = members
+        self._forget_all_but(members)
+        self._crews = [
+            (pid, rank, role, [self._probe(member) for member in crew])
+            for pid, rank, role, crew in _crews(members)
+        ]
+        self._helpers = {
+            owner: [self._probe(helper) for helper in helpers]
+            for owner, helpers in _helpers_by_owner(members).items()
+        }
+
+    def _probe(self, member: Member) -> ProcessProbe:
+        probe = self._probes.get(member.pid)
+        if probe is None:
+            keeps = len(self._probes) < self._most_kept
+            root = os.fspath(self._context.proc_root)
+            probe = ProcessProbe(root, member.pid, member.starttime, keeps)
+            self._probes[member.pid] = probe
+        return probe
+
+    def _forget_all_but(self, members: Sequence[Member]) -> None:
+        living = {member.pid: member.starttime for member in members}
+        gone = {p for p, probe in self._probes.items() if living.get(p) != probe.starttime}
+        for pid in gone:
+            self._probes.pop(pid).close()
+        if gone:
+            self._targets.forget(gone)
+
+
+def _helpers_by_owner(members: Sequence[Member]) -> dict[int, list[Member]]:
+    helpers: dict[int, list[Member]] = {}
+    for member in members:
+        if member.helper_of is not None:
+            helpers.setdefault(member.helper_of, []).append(member)
+    return helpers
+
+
+def _crews(members: Sequence[Member]) -> list[Crew]:
+    """Ranks one by one, their workers together; the outsiders only while there is no rank."""
+    workers: dict[tuple[int | None, int | None], list[Member]] = {}
+    crews: list[Crew] = []
+    for member in members:
+        if member.role == "rank":
+            crews.append((member.pid, member.rank, "rank", [member]))
+        elif member.role == "worker" and member.helper_of is None:
+            workers.setdefault((member.rank_pid, member.rank), []).append(member)
+    crews += [(pid, rank, "worker", crew) for (pid, rank), crew in workers.items()]
+    if crews:
+        return crews
+    outsiders = [member for member in members if member.helper_of is None][:_MOST_OUTSIDERS]
+    return [(None, None, "other", outsiders)] if outsiders else []

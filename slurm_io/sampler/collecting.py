@@ -1,0 +1,110 @@
+"""Runs one collector so that its faults stay its own: rows lost, counted, nothing else."""
+
+from __future__ import annotations
+
+import resource
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from slurm_io.collectors.base import Availability, Collector, Context, Row, Tick
+
+_NS = 1_000_000_000
+_LARGEST_CHILD_S = 30.0  # more than any probe of ours: that was somebody else's child
+
+
+@dataclass
+class Usage:
+    """What a collector did and cost. `children_cpu_s` is the CPU time of probes it started."""
+
+    runs: int = 0
+    failures: int = 0
+    cpu_ns: int = 0
+    children_cpu_s: float = 0.0
+    last_error: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As self.json holds it."""
+        return {
+            "runs": self.runs,
+            "failures": self.failures,
+            "cpu_s": round(self.cpu_ns / _NS + self.children_cpu_s, 6),
+            "last_error": self.last_error,
+        }
+
+
+class Metered:
+    """Context manager: adds the CPU time of its block to a :class:`Usage`; swallows exceptions."""
+
+    def __init__(self, usage: Usage) -> None:
+        self._usage = usage
+
+    def __enter__(self) -> None:
+        self._children_s = children_cpu_s()
+        self._cpu_ns = time.process_time_ns()
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+        usage = self._usage
+        usage.cpu_ns += time.process_time_ns() - self._cpu_ns
+        children_s = children_cpu_s() - self._children_s
+        usage.children_cpu_s += children_s if children_s < _LARGEST_CHILD_S else 0.0
+        usage.runs += 1
+        if isinstance(error, Exception):
+            usage.failures += 1
+            usage.last_error = f"{type(error).__name__}: {error}"[:300]
+            return True
+        return False
+
+
+class CollectorRunner:
+    """One collector with its period. `factor` stretches the period (the governor's doing)."""
+
+    def __init__(self, collector: Collector) -> None:
+        self.collector = collector
+        self.usage = Usage()
+        self.factor = 1
+        self.availability = Availability("off", "not opened")
+        self._last_ns: int | None = None
+
+    def open(self, context: Context) -> None:
+        """Open the source; a failure leaves it off with the reason."""
+        try:
+            self.availability = self.collector.open(context)
+        except Exception as error:  # noqa: BLE001 - the other sources go on
+            self.availability = Availability("off", f"{type(error).__name__}: {error}"[:300])
+
+    def rows(self, ts_ns: int, mono_ns: int, slack_ns: int) -> list[Row]:
+        """Rows when due, else none; `slack_ns` early is still due."""
+        if self.availability.state == "off" or not self._is_due(mono_ns + slack_ns):
+            return []
+        interval_ns = None if self._last_ns is None else mono_ns - self._last_ns
+        self._last_ns = mono_ns
+        with Metered(self.usage):
+            return self.collector.collect(Tick(ts_ns, mono_ns, interval_ns))
+        return []
+
+    def facts(self) -> dict[str, Any]:
+        """The collector's entry of ``sources`` in meta.json."""
+        facts: dict[str, Any] = {}
+        if self.availability.state != "off":
+            try:
+                facts = dict(self.collector.facts())
+            except Exception as error:  # noqa: BLE001 - facts are worth less than the rest
+                facts = {"facts_error": f"{type(error).__name__}: {error}"[:300]}
+        availability = self.availability
+        return {**facts, "state": availability.state, "reason": availability.reason}
+
+    def close(self) -> None:
+        """Close the source, whatever it thinks of that."""
+        with Metered(self.usage):
+            self.collector.close()
+
+    def _is_due(self, mono_ns: int) -> bool:
+        period_ns = int(self.collector.period_s * self.factor * _NS)
+        return self._last_ns is None or mono_ns - self._last_ns >= period_ns
+
+
+def children_cpu_s() -> float:
+    """CPU seconds of all children waited for so far."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime

@@ -1,0 +1,140 @@
+"""The process table, kept up to date cheaply: only pids not seen before are read.
+
+/proc is listed when the kernel has given out a pid since the last time (last field of loadavg), at
+least every tenth refresh; a pid that is new costs one read of its ``stat``. A pid can be
+reused between two listings, and a process can change its name, parent or end as a zombie, so a
+slice of the known ones is read again at every refresh and all members within some refreshes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from slurm_io.host.kept import KeptFile
+from slurm_io.host.pidstat import PidStat, parse_stat
+
+_MOST_NEW_READS = 2000
+_STAT_BYTES = 2048
+_MOST_REREADS = 4
+_LISTING_EVERY = 10
+_MOST_KNOWN = 200_000
+
+
+@dataclass
+class Process:
+    """One process. `first_seen` counts refreshes; `uid` is None when the folder was closed."""
+
+    pid: int
+    starttime: int
+    ppid: int
+    comm: str
+    uid: int | None
+    first_seen: int
+
+
+class ProcessTable:
+    """Processes of one proc root, zombies left out."""
+
+    def __init__(self, proc_root: Path) -> None:
+        self._root = os.fspath(proc_root)
+        self._known: dict[int, Process] = {}
+        self._rotation: list[int] = []
+        self._loadavg = KeptFile(proc_root / "loadavg")
+        self._last_pid = b""
+        self._listed_at = -_LISTING_EVERY
+        self._backlog = False
+        self.refreshes = 0
+
+    def get(self, pid: int) -> Process | None:
+        """The process that has this pid now, as of the last refresh."""
+        return self._known.get(pid)
+
+    def all(self) -> Iterable[Process]:
+        """Every known process."""
+        return self._known.values()
+
+    def refresh(self) -> tuple[list[Process], set[int]]:
+        """(new processes, pids that are gone or were replaced)."""
+        self.refreshes += 1
+        if not self._must_list():
+            return [], self._reread_slice()
+        listed = self._list()
+        self._listed_at = self.refreshes
+        gone = self._known.keys() - listed
+        for pid in gone:
+            del self._known[pid]
+        replaced = self._reread_slice()
+        unseen = sorted(listed - self._known.keys())
+        self._backlog = len(unseen) > _MOST_NEW_READS
+        unseen = unseen[:_MOST_NEW_READS]
+        new = [process for pid in unseen if (process := self._read(pid)) is not None]
+        for process in new:
+            if len(self._known) < _MOST_KNOWN:
+                self._known[process.pid] = process
+        return new, gone | replaced
+
+    def reread(self, process: Process) -> bool:
+        """Bring name and parent up to date; False when that process is gone or a zombie."""
+        stat = self._stat(process.pid)
+        if stat is None or stat.starttime != process.starttime:
+            return False
+        process.comm, process.ppid = stat.comm, stat.ppid
+        return True
+
+    def drop(self, pid: int) -> None:
+        """Forget a process; it is read again when its pid is still listed."""
+        self._known.pop(pid, None)
+
+    def _must_list(self) -> bool:
+        words = (self._loadavg.read() or b"").split()
+        last_pid, self._last_pid = self._last_pid, words[4] if len(words) > 4 else b""
+        is_quiet = bool(last_pid) and last_pid == self._last_pid and not self._backlog
+        return not is_quiet or self.refreshes - self._listed_at >= _LISTING_EVERY
+
+    def _list(self) -> set[int]:
+        try:
+            return set(map(int, filter(str.isdecimal, os.listdir(self._root))))
+        except OSError:
+            return set()
+
+    def _reread_slice(self) -> set[int]:
+        """Pids of the slice whose process is another one now, or none."""
+        if not self._rotation:
+            self._rotation = list(self._known)
+        turn, self._rotation = self._rotation[:_MOST_REREADS], self._rotation[_MOST_REREADS:]
+        known = [self._known[pid] for pid in turn if pid in self._known]
+        replaced = {process.pid for process in known if not self.reread(process)}
+        for pid in replaced:
+            del self._known[pid]
+        return replaced
+
+    def _read(self, pid: int) -> Process | None:
+        stat = self._stat(pid)
+        if stat is None:
+            return None
+        owner = self.owner_of(pid)
+        return Process(pid, stat.starttime, stat.ppid, stat.comm, owner, self.refreshes)
+
+    def owner_of(self, pid: int) -> int | None:
+        """Owner of a process; None when it is gone."""
+        try:
+            return os.stat(f"{self._root}/{pid}").st_uid
+        except OSError:
+            return None
+
+    def _stat(self, pid: int) -> PidStat | None:
+        """None when the process has ended; a zombie has."""
+        try:
+            fd = os.open(f"{self._root}/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            stat = parse_stat(os.read(fd, _STAT_BYTES))
+        except OSError:
+            return None
+        finally:
+            os.close(fd)
+        return None if stat is None or stat.state in "ZXx" else stat

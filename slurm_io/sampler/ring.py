@@ -1,0 +1,159 @@
+"""One hook ring, read from outside: the descriptor is kept, only new records are pread.
+
+The file is the user's and may change under our hands in any way. It is never mapped (a truncated
+mapping kills the reader by SIGBUS) and the head it announces is a hint, never trusted: a record
+counts when both copies of its number are the one expected.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from slurm_io.sampler.ring_format import (
+    CLOSED,
+    GREETING_OFFSET,
+    HEAD_OFFSET,
+    HEADER_BYTES,
+    PHASE_OFFSET,
+    RECORD_BYTES,
+    STATE_OFFSET,
+    Greeting,
+    Header,
+    Record,
+    parse_greeting,
+    parse_phase,
+    parse_record,
+    record_number,
+)
+
+_CHUNK_RECORDS = 512
+_DRAINS_UNTIL_LOST = 3  # an exception between taking a number and writing leaves a hole for good
+_DRAIN_RECORDS = 16384  # at most a drain, so that a mad writer cannot keep the sampler busy
+
+
+@dataclass
+class RingCounts:
+    """What one ring gave so far: whole records, records overwritten unread, garbage records."""
+
+    records: int = 0
+    overrun: int = 0
+    garbage: int = 0
+
+
+class Ring:
+    """Reader of one ring file; owns `fd`."""
+
+    def __init__(self, fd: int, header: Header, raw_header: bytes) -> None:
+        self._fd = fd
+        self._n = header.n_records
+        self._next = 0
+        self._drains_at_a_hole = 0
+        self.counts = RingCounts()
+        self.header = header
+        end = GREETING_OFFSET + header.greeting_bytes
+        self.greeting: Greeting = parse_greeting(raw_header[GREETING_OFFSET:end])
+
+    def phase(self) -> tuple[str, int | None]:
+        """What the process is in at this moment; ("none", None) when it cannot be read."""
+        try:
+            return parse_phase(os.pread(self._fd, 16, PHASE_OFFSET))
+        except OSError:
+            return "none", None
+
+    def is_closed(self) -> bool:
+        """The process says that it has ended."""
+        try:
+            return os.pread(self._fd, 4, STATE_OFFSET) == CLOSED
+        except OSError:
+            return False
+
+    def drain(self) -> Iterator[Record]:
+        """New whole records in order. Stops at the first one that is not there yet."""
+        self._pass_a_hole()
+        for _ in range(_DRAIN_RECORDS // _CHUNK_RECORDS):
+            raw = self._read_chunk()
+            taken, skipped = 0, False
+            for offset in range(0, len(raw) - RECORD_BYTES + 1, RECORD_BYTES):
+                number = record_number(raw, offset)
+                if number != self._next + 1:
+                    skipped = number is not None and self._skip_overwritten(number)
+                    break
+                taken += 1
+                self._next += 1
+                record = parse_record(raw, offset)
+                if record is None:
+                    self.counts.garbage += 1
+                else:
+                    self.counts.records += 1
+                    yield record
+            if not skipped and taken * RECORD_BYTES < len(raw) or not raw:
+                return
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        os.close(self._fd)
+
+    def _pass_a_hole(self) -> None:
+        """A number that was taken and never written would hold up all that follow it."""
+        if self._number_at(self._next) == self._next + 1 or (
+            self._number_at(self._next + 1) != self._next + 2
+        ):
+            self._drains_at_a_hole = 0
+            return
+        self._drains_at_a_hole += 1
+        if self._drains_at_a_hole >= _DRAINS_UNTIL_LOST:
+            self._drains_at_a_hole = 0
+            self._next += 1
+            self.counts.overrun += 1
+
+    def _number_at(self, index: int) -> int:
+        place = HEADER_BYTES + (index & (self._n - 1)) * RECORD_BYTES
+        try:
+            return int.from_bytes(os.pread(self._fd, 8, place), "little")
+        except OSError:
+            return 0
+
+    def _read_chunk(self) -> bytes:
+        """Bytes from the next record on, up to where the ring wraps; empty when unreadable."""
+        slot = self._next & (self._n - 1)
+        wanted = min(self._announced(), self._n - slot, _CHUNK_RECORDS)
+        try:
+            return os.pread(self._fd, wanted * RECORD_BYTES, HEADER_BYTES + slot * RECORD_BYTES)
+        except OSError:
+            return b""
+
+    def _announced(self) -> int:
+        """How many new records the head promises; at least one is always looked for."""
+        return max(1, self._head() - self._next)
+
+    def _head(self) -> int:
+        """Records ever written, in the writer's own words; 0 when unreadable."""
+        try:
+            return int.from_bytes(os.pread(self._fd, 8, HEAD_OFFSET), "little")
+        except OSError:
+            return 0
+
+    def _skip_overwritten(self, number: int) -> bool:
+        """The slot holds a younger record: go on at the oldest still there. False = garbage."""
+        found = number - 1
+        if found < self._next or (found - self._next) & (self._n - 1):
+            return False
+        oldest = self._newest(found) - self._n + 1
+        self.counts.overrun += oldest - self._next
+        self._next = oldest
+        return True
+
+    def _newest(self, found: int) -> int:
+        """The youngest record known: what the head says, where that record bears it out."""
+        newest = self._head() - 1
+        if newest <= found:
+            return found
+        try:
+            at = HEADER_BYTES + (newest & (self._n - 1)) * RECORD_BYTES
+            number = record_number(os.pread(self._fd, RECORD_BYTES, at), 0)
+        except OSError:
+            return found
+        is_there = number is not None and number > newest and not (number - 1 - newest) % self._n
+        return newest if is_there else found

@@ -1,0 +1,210 @@
+"""The bytes of a hook ring (docs/development/contracts.md, section 1): pure parsing, no I/O.
+
+A ring belongs to the user, so every byte is hostile: a field out of range makes the record
+garbage, never an exception and never a number that a column cannot hold.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+MAGIC = b"SIORING1"
+HEADER_BYTES = 4096
+RECORD_BYTES = 64
+GREETING_OFFSET = 512
+MAX_RING_BYTES = 64 * 1024 * 1024
+MAX_TEXT_PARTS = 16  # 640 bytes of JSON in parts of 40
+
+PHASE_OFFSET = 32
+HEAD_OFFSET = 48
+STATE_OFFSET = 56
+CLOSED = b"\x02\0\0\0"
+_HEADER = struct.Struct("<8sIIIIq")
+_PHASE = struct.Struct("<IIQ")
+_BODY = struct.Struct("<QBBHIQQIIQqQ")
+_TEXT = struct.Struct("<QBBHI40sQ")
+_U64 = struct.Struct("<Q")
+
+BATCH, EVENT, TEXT = 1, 2, 3
+PHASE_NAMES = {0: "step", 1: "data_wait", 2: "ckpt", 3: "load"}
+EVENT_NAMES = {
+    1: "loader", 2: "epoch_start", 3: "epoch_end", 4: "ckpt_save", 5: "ckpt_async",
+    6: "ckpt_background", 7: "load", 8: "gc", 9: "exit", 10: "error",
+}  # fmt: skip
+_INT32_MAX = 2**31 - 1
+_INT64_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Header:
+    """What does not change in a ring. `n_records` is a power of two."""
+
+    n_records: int
+    greeting_bytes: int
+    realtime_minus_monotonic_ns: int
+
+    def size_bytes(self) -> int:
+        """Size the whole file must have."""
+        return HEADER_BYTES + RECORD_BYTES * self.n_records
+
+
+@dataclass(frozen=True)
+class Greeting:
+    """Who wrote the ring, in its own words. Unknown or malformed is None."""
+
+    rank: int | None = None
+    local_rank: int | None = None
+    world_size: int | None = None
+    python: str | None = None
+    torch: str | None = None
+
+
+class Batch(NamedTuple):
+    """One timed batch; times are CLOCK_MONOTONIC ns."""
+
+    loader: int
+    epoch: int
+    batch: int
+    step: int
+    start_ns: int
+    end_ns: int
+    last_step_ns: int | None
+    gpu_idle_ns: int | None
+    first: bool
+    workers: bool
+    cuda: bool
+    main_thread: bool
+
+
+class Event(NamedTuple):
+    """One event; its text may still be on the way."""
+
+    kind: str
+    start_ns: int
+    end_ns: int
+    step: int
+    blocking: bool
+    failed: bool
+    size_bytes: int | None
+    text_id: int
+    parts: int
+
+
+class TextPart(NamedTuple):
+    """One piece of an event's text."""
+
+    text_id: int
+    part: int
+    data: bytes
+
+
+Record = Batch | Event | TextPart
+
+
+def parse_header(raw: bytes) -> Header | None:
+    """The header, or None when this is no ring of ours or its numbers do not fit."""
+    if len(raw) < HEADER_BYTES:
+        return None
+    magic, header_bytes, record_bytes, n_records, greeting_bytes, offset_ns = _HEADER.unpack_from(
+        raw
+    )
+    if magic != MAGIC or header_bytes != HEADER_BYTES or record_bytes != RECORD_BYTES:
+        return None
+    if n_records == 0 or n_records & (n_records - 1):
+        return None
+    header = Header(n_records, min(greeting_bytes, HEADER_BYTES - GREETING_OFFSET), offset_ns)
+    return header if header.size_bytes() <= MAX_RING_BYTES else None
+
+
+def parse_greeting(raw: bytes) -> Greeting:
+    """The greeting; anything that is not what it should be becomes None."""
+    said = parse_json_object(raw)
+    rank = _small_int(said.get("rank"))
+    return Greeting(
+        rank=rank if rank is not None else _small_int(said.get("slurm_procid")),
+        local_rank=_small_int(said.get("local_rank")),
+        world_size=_small_int(said.get("world_size")),
+        python=_short_text(said.get("python")),
+        torch=_short_text(said.get("torch")),
+    )
+
+
+def parse_json_object(raw: bytes) -> dict[str, Any]:
+    """A JSON object, or an empty one when `raw` holds none. Never raises."""
+    try:
+        found = json.loads(raw.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def parse_phase(raw: bytes) -> tuple[str, int | None]:
+    """(phase, loader id in a data_wait) from the 16 bytes at PHASE_OFFSET."""
+    if len(raw) < _PHASE.size:
+        return "none", None
+    phase, loader, _since_ns = _PHASE.unpack_from(raw)
+    name = PHASE_NAMES.get(phase, "none")
+    return name, loader if name == "data_wait" and loader <= _INT32_MAX else None
+
+
+def record_number(raw: bytes, offset: int) -> int | None:
+    """The number of the record at `offset`, or None while it is not whole."""
+    first: int = _U64.unpack_from(raw, offset)[0]
+    last: int = _U64.unpack_from(raw, offset + RECORD_BYTES - 8)[0]
+    return first if first == last and first > 0 else None
+
+
+def parse_record(raw: bytes, offset: int) -> Record | None:
+    """One whole record; None when its kind is unknown or a field makes no sense."""
+    kind = raw[offset + 8]
+    if kind == BATCH:
+        return _parse_batch(raw, offset)
+    if kind == EVENT:
+        return _parse_event(raw, offset)
+    return _parse_text(raw, offset) if kind == TEXT else None
+
+
+def _parse_batch(raw: bytes, offset: int) -> Batch | None:
+    (_n, _k, flags, loader, epoch, start, end, index, step, last_step, gpu_idle, _m) = (
+        _BODY.unpack_from(raw, offset)
+    )
+    if not start <= end <= _INT64_MAX or max(epoch, index) > _INT32_MAX or last_step > _INT64_MAX:
+        return None
+    return Batch(
+        loader=loader, epoch=epoch, batch=index, step=step, start_ns=start, end_ns=end,
+        last_step_ns=last_step or None, gpu_idle_ns=gpu_idle if gpu_idle >= 0 else None,
+        first=bool(flags & 1), workers=bool(flags & 2), cuda=bool(flags & 4),
+        main_thread=not flags & 16,
+    )  # fmt: skip
+
+
+def _parse_event(raw: bytes, offset: int) -> Event | None:
+    (_n, _k, flags, code, parts, start, end, text_id, step, _reserved, n_bytes, _m) = (
+        _BODY.unpack_from(raw, offset)
+    )
+    if code not in EVENT_NAMES or not start <= end <= _INT64_MAX:
+        return None
+    return Event(
+        kind=EVENT_NAMES[code], start_ns=start, end_ns=end, step=step, blocking=bool(flags & 1),
+        failed=bool(flags & 4), size_bytes=n_bytes if n_bytes >= 0 else None, text_id=text_id,
+        parts=parts if parts <= MAX_TEXT_PARTS else 0,
+    )  # fmt: skip
+
+
+def _parse_text(raw: bytes, offset: int) -> TextPart | None:
+    (_n, _k, used, part, text_id, data, _m) = _TEXT.unpack_from(raw, offset)
+    if used > 40 or part >= MAX_TEXT_PARTS:
+        return None
+    return TextPart(text_id, part, data[:used])
+
+
+def _small_int(value: object) -> int | None:
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_number and 0 <= value <= _INT32_MAX else None  # type: ignore[operator,return-value]
+
+
+def _short_text(value: object) -> str | None:
+    return value[:64].encode("utf-8", "replace").decode() if isinstance(value, str) else None

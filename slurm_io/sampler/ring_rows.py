@@ -1,0 +1,119 @@
+"""Turns the records of one ring into rows of `steps` and `events`.
+
+An event's text comes in parts, before or after it; an event waits a little for its parts and is
+written without them when they do not come. All waiting is bounded.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from slurm_io.collectors.base import Row
+from slurm_io.sampler.ring_format import Batch, Event, Record, TextPart, parse_json_object
+
+_MAX_TEXTS = 64
+_MAX_WAITING = 64
+_MAX_DRAINS_WAITED = 3
+_MAX_PATH = 4096
+
+
+class RingRows:
+    """Row maker of one ring. `offset_ns` is the sampler's own UTC − CLOCK_MONOTONIC."""
+
+    def __init__(self, pid: int, rank: int | None, offset_ns: int) -> None:
+        self.pid = pid
+        self.rank = rank
+        self._offset_ns = offset_ns
+        self._texts: dict[int, dict[int, bytes]] = {}
+        self._waiting: list[tuple[int, Event]] = []
+        self.loaders: dict[int, dict[str, Any]] = {}
+        self.batches = 0
+        self.first_ns: int | None = None
+        self.last_ns: int | None = None
+
+    def convert(self, records: Iterable[Record]) -> tuple[list[Row], list[Row]]:
+        """(steps rows, events rows) of one drain."""
+        steps: list[Row] = []
+        for record in records:
+            if isinstance(record, Batch):
+                # A prefetch thread's wait is no wait of the training loop.
+                if record.main_thread:
+                    steps.append(self._step_row(record))
+            elif isinstance(record, TextPart):
+                self._keep_text(record)
+            else:
+                self._waiting.append((0, record))
+        return steps, self._ready_events()
+
+    def flush(self) -> list[Row]:
+        """Rows of the events that still wait for text: nothing more will come."""
+        rows = [self._event_row(event) for _waited, event in self._waiting]
+        self._waiting.clear()
+        return rows
+
+    def _step_row(self, batch: Batch) -> Row:
+        self.batches += 1
+        self._saw(batch.start_ns, batch.end_ns)
+        return (
+            batch.start_ns + self._offset_ns, batch.start_ns, self.pid, self.rank, batch.loader,
+            batch.epoch, batch.batch, batch.step, batch.last_step_ns,
+            batch.end_ns - batch.start_ns, batch.gpu_idle_ns, None, None, batch.first,
+            batch.workers, batch.cuda,
+        )  # fmt: skip
+
+    def _saw(self, start_ns: int, end_ns: int) -> None:
+        self.first_ns = start_ns if self.first_ns is None else min(self.first_ns, start_ns)
+        self.last_ns = end_ns if self.last_ns is None else max(self.last_ns, end_ns)
+
+    def _keep_text(self, part: TextPart) -> None:
+        if part.text_id not in self._texts and len(self._texts) >= _MAX_TEXTS:
+            del self._texts[next(iter(self._texts))]
+        self._texts.setdefault(part.text_id, {})[part.part] = part.data
+
+    def _ready_events(self) -> list[Row]:
+        rows: list[Row] = []
+        still: list[tuple[int, Event]] = []
+        spare = len(self._waiting) - _MAX_WAITING
+        for position, (waited, event) in enumerate(self._waiting):
+            due = waited >= _MAX_DRAINS_WAITED or position < spare
+            if due or self._has_text(event):
+                rows.append(self._event_row(event))
+            else:
+                still.append((waited + 1, event))
+        self._waiting = still
+        return rows
+
+    def _has_text(self, event: Event) -> bool:
+        have = self._texts.get(event.text_id, {})
+        return all(part in have for part in range(event.parts))
+
+    def _event_row(self, event: Event) -> Row:
+        self._saw(event.start_ns, event.end_ns)
+        detail = self._take_text(event)
+        path = detail.pop("path", None)
+        if event.kind == "loader":
+            self._keep_loader(detail)
+        return (
+            event.start_ns + self._offset_ns, event.start_ns, self.pid, self.rank, event.kind,
+            event.end_ns, event.blocking, event.failed, event.size_bytes,
+            clean_text(path) if isinstance(path, str) else None,
+            json.dumps(detail) if detail else None, event.step,
+        )  # fmt: skip
+
+    def _take_text(self, event: Event) -> dict[str, Any]:
+        if not event.parts or not self._has_text(event):
+            return {}
+        have = self._texts.pop(event.text_id)
+        return parse_json_object(b"".join(have[part] for part in range(event.parts)))
+
+    def _keep_loader(self, detail: dict[str, Any]) -> None:
+        number = detail.get("id")
+        if isinstance(number, int) and len(self.loaders) < _MAX_TEXTS:
+            self.loaders[number] = {"pid": self.pid, "rank": self.rank, **detail}
+
+
+def clean_text(text: str) -> str:
+    """A path that any file can hold: lone surrogates replaced, NUL gone, length bounded."""
+    return text[-_MAX_PATH:].encode("utf-8", "replace").decode("utf-8").replace("\0", "?")

@@ -1,0 +1,158 @@
+"""All rings of a job: drains them, knows which process writes which, forgets the finished ones."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slurm_io.collectors.base import Row
+from slurm_io.sampler.ring_folder import FoundRing, RingFolder
+from slurm_io.sampler.ring_rows import RingRows
+
+_DRAINS_AFTER_END = 2
+_MOST_REMEMBERED = 4096
+
+FindPid = Callable[[int, int], int | None]
+"""(pid as its writer sees it, starttime) -> pid here, None when no such process lives."""
+
+
+@dataclass
+class _Writer:
+    """One ring and what is known of its process."""
+
+    found: FoundRing
+    rows: RingRows
+    pid: int | None = None
+    empty_drains_since_end: int = 0
+
+
+class Rings:
+    """The hook's side of the job as the sampler sees it."""
+
+    def __init__(self, folder: Path, uid: int, offset_ns: int, find_pid: FindPid) -> None:
+        self._folder = RingFolder(folder, uid)
+        self._offset_ns = offset_ns
+        self._find_pid = find_pid
+        self._writers: list[_Writer] = []
+        self._by_pid: dict[int, _Writer] = {}
+        self._ranks: list[dict[str, Any]] = []
+        self._loaders: list[dict[str, Any]] = []
+        self._done = {"rings": 0, "records": 0, "overrun": 0, "garbage": 0}
+
+    def drain(self) -> tuple[list[Row], list[Row]]:
+        """(steps rows, events rows) of everything new in all rings."""
+        for found in self._folder.scan():
+            self._welcome(found)
+        steps: list[Row] = []
+        events: list[Row] = []
+        for writer in list(self._writers):
+            lives = self._locate(writer)
+            new_steps, new_events = writer.rows.convert(writer.found.ring.drain())
+            steps += new_steps
+            events += new_events
+            if self._is_finished(writer, lives, bool(new_steps or new_events)):
+                events += writer.rows.flush()
+                self._dismiss(writer)
+        return steps, events
+
+    def phase_of(self, pid: int) -> tuple[str, int | None]:
+        """What the process is in at this moment; ("none", None) without a ring."""
+        writer = self._by_pid.get(pid)
+        return writer.found.ring.phase() if writer is not None else ("none", None)
+
+    def ranks(self) -> dict[int, int | None]:
+        """Pid here -> global rank, of the living processes that have timed at least one batch."""
+        return {
+            pid: writer.rows.rank for pid, writer in self._by_pid.items() if writer.rows.batches
+        }
+
+    def rank_facts(self) -> list[dict[str, Any]]:
+        """``ranks`` of meta.json."""
+        return self._ranks + [_rank_facts(w, self._offset_ns) for w in self._writers if _is_rank(w)]
+
+    def loader_facts(self) -> list[dict[str, Any]]:
+        """``loaders`` of meta.json."""
+        living = [facts for w in self._writers for facts in w.rows.loaders.values()]
+        return self._loaders + living
+
+    def counts(self) -> dict[str, int]:
+        """``hook`` of self.json."""
+        total = dict(self._done)
+        for writer in self._writers:
+            _add_counts(total, writer)
+        return {
+            "rings": total["rings"],
+            "records": total["records"],
+            "overrun": total["overrun"],
+            "refused": self._folder.refused + total["garbage"],
+        }
+
+    def close(self) -> list[Row]:
+        """Close all rings; events rows that were still waiting for their text."""
+        events = [row for writer in self._writers for row in writer.rows.flush()]
+        self._folder.close()
+        self._by_pid.clear()
+        return events
+
+    def _welcome(self, found: FoundRing) -> None:
+        rows = RingRows(found.pid, found.ring.greeting.rank, self._offset_ns)
+        self._writers.append(_Writer(found, rows))
+
+    def _locate(self, writer: _Writer) -> bool:
+        """Whether the process lives here; its pid here is noted once (containers count anew)."""
+        pid = self._find_pid(writer.found.pid, writer.found.starttime)
+        if pid is not None and writer.pid is None:
+            writer.pid = writer.rows.pid = pid
+            self._by_pid[pid] = writer
+        return pid is not None
+
+    def _is_finished(self, writer: _Writer, lives: bool, gave_rows: bool) -> bool:
+        """True when nothing more can come. A process never seen here may live in a container."""
+        has_ended = not lives and (writer.pid is not None or writer.found.ring.is_closed())
+        if not has_ended or gave_rows:
+            writer.empty_drains_since_end = 0
+            return False
+        writer.empty_drains_since_end += 1
+        return writer.empty_drains_since_end >= _DRAINS_AFTER_END
+
+    def _dismiss(self, writer: _Writer) -> None:
+        _add_counts(self._done, writer)
+        if _is_rank(writer) and len(self._ranks) < _MOST_REMEMBERED:
+            self._ranks.append(_rank_facts(writer, self._offset_ns))
+        room = _MOST_REMEMBERED - len(self._loaders)
+        self._loaders += list(writer.rows.loaders.values())[:room]
+        self._writers.remove(writer)
+        with contextlib.suppress(KeyError):
+            if writer.pid is not None and self._by_pid[writer.pid] is writer:
+                del self._by_pid[writer.pid]
+        self._folder.remove(writer.found)
+
+
+def _is_rank(writer: _Writer) -> bool:
+    return writer.rows.batches > 0
+
+
+def _rank_facts(writer: _Writer, offset_ns: int) -> dict[str, Any]:
+    greeting, rows = writer.found.ring.greeting, writer.rows
+    return {
+        "rank": greeting.rank,
+        "pid": rows.pid,
+        "starttime": writer.found.starttime,
+        "local_rank": greeting.local_rank,
+        "world_size": greeting.world_size,
+        "python": greeting.python,
+        "torch": greeting.torch,
+        "first_ts_ns": None if rows.first_ns is None else rows.first_ns + offset_ns,
+        "last_ts_ns": None if rows.last_ns is None else rows.last_ns + offset_ns,
+    }
+
+
+def _add_counts(total: dict[str, int], writer: _Writer) -> None:
+    counts = writer.found.ring.counts
+    total["rings"] += 1
+    total["records"] += counts.records
+    total["overrun"] += counts.overrun
+    total["garbage"] += counts.garbage

@@ -1,0 +1,157 @@
+"""The governor against a made-up machine: cost per pass, per process table, per discovery."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from slurm_io.sampler.governor import (
+    CREDIT_S,
+    DISCOVERY,
+    PROCESS,
+    WAITS,
+    Governor,
+    Pace,
+)
+
+
+@dataclass
+class Machine:
+    """CPU seconds each source costs a run."""
+
+    pass_s: float = 0.0
+    process_s: float = 0.0
+    discovery_s: float = 0.0
+    other_s: float = 0.0
+
+    def cost_s(self, pace: Pace) -> float:
+        """CPU seconds of one second at this pace."""
+        return (
+            self.pass_s * pace.waits_hz
+            + self.process_s / pace.process_factor
+            + self.discovery_s / pace.discovery_period_s
+            + self.other_s
+        )
+
+    def by_source(self, pace: Pace) -> dict[str, float]:
+        """The same by source."""
+        return {
+            WAITS: self.pass_s * pace.waits_hz,
+            PROCESS: self.process_s / pace.process_factor,
+            DISCOVERY: self.discovery_s / pace.discovery_period_s,
+        }
+
+
+def run(machine: Machine, seconds: int, governor: Governor, start_s: int = 0) -> list[float]:
+    """Share of one core in each second."""
+    shares, cpu_s = [], 1000.0
+    by_source = dict.fromkeys((WAITS, PROCESS, DISCOVERY), 100.0)
+    for second in range(start_s, start_s + seconds):
+        cost_s = machine.cost_s(governor.pace)
+        shares.append(cost_s)
+        cpu_s += cost_s
+        for name, own_s in machine.by_source(governor.pace).items():
+            by_source[name] += own_s
+        governor.update(float(second), cpu_s, by_source)
+    return shares
+
+
+def test_a_cheap_job_is_sampled_at_full_rate() -> None:
+    governor = Governor(0.003, 10.0)
+    run(Machine(pass_s=0.0001, other_s=0.001), 120, governor)
+    assert governor.pace == Pace(10.0)
+    assert governor.to_dict()["changes"] == []
+
+
+def test_the_rate_asked_for_is_the_upper_bound() -> None:
+    assert Governor(0.003, 4.0).pace.waits_hz == 4.0
+
+
+def test_dear_waits_are_slowed_until_the_budget_holds() -> None:
+    governor = Governor(0.003, 10.0)
+    shares = run(Machine(pass_s=0.0007, process_s=0.0004), 300, governor)
+    assert governor.pace.waits_hz in (2.0, 3.0)
+    assert governor.pace.process_factor == 1
+    assert sum(shares[-20:]) / 20 <= 0.003
+
+
+def test_dear_discovery_is_slowed_and_the_waits_stay_fast() -> None:
+    governor = Governor(0.003, 10.0)
+    shares = run(Machine(pass_s=0.0001, discovery_s=0.004), 300, governor)
+    assert governor.pace.waits_hz == 10.0
+    assert governor.pace.discovery_period_s > 1
+    assert sum(shares[-20:]) / 20 <= 0.003
+
+
+def test_a_short_job_is_sampled_at_full_rate_on_credit() -> None:
+    governor = Governor(0.003, 10.0)
+    over_s = 0.002  # a second
+    run(Machine(pass_s=0.0005), int(CREDIT_S / over_s), governor)
+    assert governor.pace.waits_hz == 10.0
+
+
+def test_over_a_long_job_the_budget_holds_with_the_credit_included() -> None:
+    governor = Governor(0.003, 10.0)
+    shares = run(Machine(pass_s=0.0007, process_s=0.003), 3600, governor)
+    assert sum(shares) <= 0.003 * 3600 + 2 * CREDIT_S
+
+
+def test_the_process_table_is_slowed_when_it_is_the_dearest() -> None:
+    governor = Governor(0.003, 10.0)
+    shares = run(Machine(pass_s=0.0005, process_s=0.006), 300, governor)
+    assert governor.pace.process_factor > 1
+    assert sum(shares[-20:]) / 20 <= 0.003
+
+
+@pytest.mark.parametrize(("pass_s", "floor_hz"), [(0.002, 2.0), (0.02, 1.0)])
+def test_two_hertz_are_the_floor_unless_even_that_is_far_over(
+    pass_s: float, floor_hz: float
+) -> None:
+    governor = Governor(0.003, 10.0)
+    run(Machine(pass_s=pass_s), 300, governor)
+    assert governor.pace.waits_hz == floor_hz
+
+
+def test_when_the_load_goes_the_full_rate_comes_back() -> None:
+    governor = Governor(0.003, 10.0)
+    run(Machine(pass_s=0.002), 120, governor)
+    assert governor.pace.waits_hz < 10
+    run(Machine(pass_s=0.00002), 900, governor, start_s=120)
+    assert governor.pace == Pace(10.0)
+
+
+def test_it_does_not_swing_for_ever_between_two_paces() -> None:
+    governor = Governor(0.003, 10.0)
+    # Half the budget at 5 Hz, over it at 10 Hz for another reason: every attempt fails.
+    fast, slow = Machine(other_s=0.004), Machine(other_s=0.001)
+    cpu_s, waits_s, changes = 0.0, 0.0, []
+    for second in range(4000):
+        machine = fast if governor.pace.waits_hz == 10 else slow
+        cpu_s += machine.cost_s(governor.pace)
+        waits_s += 0.0001
+        if governor.update(float(second), cpu_s, {WAITS: waits_s}):
+            changes.append(second)
+    assert len(changes) < 25
+    late = [second for second in changes if second > 2000]
+    assert len(late) < 10
+
+
+def test_the_start_is_not_held_against_it() -> None:
+    governor = Governor(0.003, 10.0)
+    cpu_s = 0.0
+    for second in range(60):
+        cpu_s += 0.2 if second < 3 else 0.001
+        governor.update(float(second), cpu_s, {})
+    assert governor.to_dict()["changes"] == []
+
+
+def test_changes_are_on_record() -> None:
+    governor = Governor(0.003, 10.0)
+    run(Machine(pass_s=0.0009), 90, governor)
+    said = governor.to_dict()
+    assert said["budget_share"] == 0.003
+    assert said["level"] > 0
+    first = said["changes"][0]
+    assert (first["source"], first["from"], first["to"]) == ("waits", 10.0, 5.0)
+    assert first["share"] > 0.003
