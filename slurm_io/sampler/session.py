@@ -17,6 +17,7 @@ from slurm_io.sampler.facts import mount_facts, node_facts, peak_rss_bytes
 from slurm_io.sampler.governor import DISCOVERY, PROCESS, WAITS, Governor, Pace
 from slurm_io.sampler.grid import Grid
 from slurm_io.sampler.rings import Rings
+from slurm_io.sampler.sealing import SealingChild
 from slurm_io.store.files import write_json_atomic
 from slurm_io.store.reserve import Reserve
 
@@ -42,6 +43,10 @@ class Sink(Protocol):
 
     def append(self, table_name: str, row: Row) -> None:
         """Take one row."""
+
+    @property
+    def rotations(self) -> int:
+        """How many streams were set aside so far."""
 
     def flush_due(self, mono_ns: int) -> bool:
         """Hand rows to the kernel when it is time."""
@@ -71,6 +76,7 @@ class Session:
         self._waits: WaitsCollector | None = None
         self.runners = self._make_runners()
         self._discovered_ns: int | None = None
+        self._sealing = SealingChild(Path(spec.spool))
         self._reserve = Reserve(Path(spec.spool))
         self._work_mount = _mount_of(spec.job.work_dir, Path(spec.proc_root))
 
@@ -105,6 +111,7 @@ class Session:
             )
         with Metered(self._housekeeping["store"]):
             self._sink.flush_due(mono_ns)
+        self._sealing.tend(self._sink.rotations, mono_ns / _NS)
 
     def govern(self, now_s: float) -> Pace:
         """Let the governor look at what we cost; the pace from now on."""
@@ -136,6 +143,7 @@ class Session:
     def finish(self, mono_ns: int) -> None:
         """Last tick, then close everything."""
         self.tick(mono_ns, slack_ns=2**62)
+        self._sealing.stop()
         self._append("events", self.rings.close())
         for runner in self.runners.values():
             runner.close()
@@ -223,6 +231,7 @@ class Session:
             "waits_passes": self._waits.passes if self._waits else 0,
             "waits_hz": self.governor.pace.waits_hz,
             "governor": self.governor.to_dict(),
+            "sealing": {"runs": self._sealing.runs, "failures": self._sealing.failures},
             "hook": self.rings.counts(),
         }
 

@@ -71,6 +71,7 @@ class SpoolWriter:
         self.spool = spool
         self._tables = {table.name: table for table in tables}
         self._flush_ns = int(flush_s * _NS)
+        self.rotations = 0
         self._rotate_bytes = rotate_bytes
         self._rotate_ns = int(rotate_s * _NS)
         self._max_bytes = max_bytes
@@ -174,6 +175,7 @@ class SpoolWriter:
             if large or (writer.bytes_written and mono_ns - opened_ns >= self._rotate_ns):
                 self._close(name)
                 self._set_aside_quietly(name)
+                self.rotations += 1
                 self._used_bytes = self._measure()
 
     def _close(self, name: str) -> None:
