@@ -55,8 +55,11 @@ def command(store: str, form: str, as_json: bool, output: Path | None, debug: bo
     # Imported here: polars and pyarrow take 0.3 s, which `slurm-io --help` should not pay.
     from slurm_io.analysis.api import analyse, write_atomically
     from slurm_io.analysis.reports.base import FORMATS
+    from slurm_io.runner.recover import recover
 
-    text = FORMATS.get("json" if as_json else form)(analyse(find_store(store, Path.cwd())))
+    folder = find_store(store, Path.cwd())
+    recover(folder)
+    text = FORMATS.get("json" if as_json else form)(analyse(folder))
     if output is None:
         click.echo(text, nl=False)
         return

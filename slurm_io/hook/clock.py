@@ -1,7 +1,8 @@
-"""Times the waits of one epoch of one loader: the hot path, two calls a batch.
+"""Times the waits of one epoch of one loader: the hot path.
 
-`start` and `batch` write into the ring by themselves and with bare numbers (contracts.md,
-section 1): one more call costs a tenth of what a step may cost.
+`wrap_next` does a batch's work in the wrapper itself, with bare numbers and words packed ahead
+(contracts.md, section 1): each call less, each value less to pack is a twentieth of what a step
+may cost.
 
 Only the outermost timed call of a thread counts: a watched loader that asks a DataLoader, or a
 dataset that calls torch.load, gives one record.
@@ -9,6 +10,8 @@ dataset that calls torch.load, gives one record.
 
 from __future__ import annotations
 
+import functools
+import struct
 import sys
 from _thread import get_ident
 from time import monotonic_ns
@@ -18,108 +21,76 @@ from .session import SESSION, in_loader_worker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
     from .loaders import Loader
     from .ring import Ring
 
 _BUSY = SESSION.busy
 _MASK = record.N_RECORDS - 1
-_pack_timed = record.TIMED.pack_into
-_pack_phase = record.PHASE.pack_into
-_pack_phase_and_count = record.PHASE_AND_COUNT.pack_into
+# record.TIMED with kind, flags, loader and epoch as one word; record.PHASE with the first two.
+_BATCH = struct.Struct("<QQQQIIQqQ")
+_PHASE = struct.Struct("<QQ")
+_PHASE_AND_COUNT = struct.Struct("<QQQ")
+_FIRST_BIT = record.FIRST << 8
+_CUDA_BIT = record.CUDA << 8
 
 
 class EpochClock:
-    """Clock of one epoch: `start()` and, if that said True, one of `batch()` and `stopped()`."""
+    """Clock of one epoch: what `wrap_next` must know from one batch to the next."""
 
     __slots__ = (
-        "loader_id", "_loader", "_flags", "_epoch", "_index", "_thread", "_main", "_start_ns",
-        "_cuda", "_ended",
+        "loader_id", "thread", "on_main", "index", "batch_word", "wait_word", "cuda",
+        "_loader", "_flags", "_epoch", "_ended",
     )  # fmt: skip
 
     def __init__(self, loader: Loader) -> None:
         self.loader_id = loader.loader_id
+        self.thread = 0  # that it was last used on; no thread has this number
+        self.on_main = True
+        self.index = 0  # of the next batch
+        self.batch_word = 0
+        self.wait_word = record.DATA_WAIT | loader.loader_id << 32
+        self.cuda = _cuda_module()  # until CUDA is seen to be in use
         self._loader = loader
         self._flags = loader.flags | record.FIRST
-        self._epoch = loader.epochs
+        self._epoch = loader.epochs & 0xFFFFFFFF
         loader.epochs += 1
-        self._index = 0
-        self._thread = 0
-        self._main = True
-        self._start_ns = 0
-        self._cuda = _cuda_module()
         self._ended = False
 
-    def start(self) -> bool:
-        """A wait begins. False: not to be timed (off, nested, in a worker). Never raises."""
-        thread = get_ident()
-        ring = SESSION.ring
-        if thread in _BUSY:
-            return False
-        try:
-            if ring is None or thread != self._thread:
-                ring = self._on_new_thread(thread)
-                if ring is None:
-                    return False
-            _BUSY.add(thread)
-            self._start_ns = start_ns = monotonic_ns()
-            if self._main:
-                _pack_phase(ring.mapped, 32, 1, self.loader_id, start_ns)
-            return True
-        except BaseException as error:
-            return _give_up(thread, error)
+    def begin(self, thread: int) -> Ring | None:
+        """The first wait of this clock, of a thread with it, or of a forked child with it.
 
-    def batch(self) -> None:
-        """The wait ended with a batch. Never raises."""
-        end_ns = monotonic_ns()
+        None: not to be timed (off, in a worker). Never raises.
+        """
         try:
-            session = SESSION
-            ring = session.ring
-            if ring is not None:
-                if self._cuda is not None and self._cuda._initialized:
-                    self._flags |= 4
-                    self._cuda = None
-                i = next(ring.numbers)
-                index = self._index
-                _pack_timed(
-                    ring.mapped, 4096 + ((i & _MASK) << 6), i + 1, 1, self._flags, self.loader_id,
-                    self._epoch, self._start_ns, end_ns, index, session.steps,
-                    session.step_end_ns, -1, i + 1,
-                )  # fmt: skip
-                if self._main:
-                    _pack_phase_and_count(ring.mapped, 32, 0, 0, end_ns, i + 1)
-                if not index:
-                    self._flags &= ~1
-                self._index = index + 1
-            _BUSY.discard(self._thread)
+            return self._begin(thread)
         except BaseException as error:
-            _give_up(self._thread, error)
+            give_up(thread, error)
+            return None
 
-    def stopped(self, error: BaseException) -> None:
+    def stopped(self, thread: int, start_ns: int, error: BaseException) -> None:
         """The wait ended without a batch: the epoch is over, or loading failed. Never raises."""
         end_ns = monotonic_ns()
-        thread = self._thread
         try:
             SESSION.enter(record.STEP, thread, end_ns)
             fields = self.fields()
             flags = event_flags(thread)
             if isinstance(error, StopIteration):
                 if not self._ended:
-                    fields["batches"] = self._index
+                    fields["batches"] = self.index
                     SESSION.event(
-                        flags, record.EPOCH_END, self._start_ns, end_ns, -1, text.encode(fields)
+                        flags, record.EPOCH_END, start_ns, end_ns, -1, text.encode(fields)
                     )
                 self._ended = True
             else:
                 fields["error"] = type(error).__name__
                 SESSION.event(
-                    flags | record.FAILED, record.ERROR, self._start_ns, end_ns, -1,
-                    text.encode(fields),
-                )  # fmt: skip
+                    flags | record.FAILED, record.ERROR, start_ns, end_ns, -1, text.encode(fields)
+                )
             _BUSY.discard(thread)
         except BaseException as failure:
-            _give_up(thread, failure)
+            give_up(thread, failure)
 
     def fields(self) -> dict[str, Any]:
         """Which epoch of which loader, for the text of an event."""
@@ -133,18 +104,87 @@ class EpochClock:
         except Exception as error:
             SESSION.turn_off(error)
 
-    def _on_new_thread(self, thread: int) -> Ring | None:
-        """The first wait of this clock, of a thread with it, or of a forked child with it."""
+    def _begin(self, thread: int) -> Ring | None:
         if SESSION.off or in_loader_worker():  # one day workers may be threads of the rank
             return None
         ring = SESSION.ring_of_a_rank()
         if ring is None:
             return None
         self._loader.announce(ring, monotonic_ns())
-        self._thread = SESSION.loop_thread = thread
-        self._main = thread == SESSION.main_thread
-        self._flags = self._flags & ~record.OFF_MAIN | (0 if self._main else record.OFF_MAIN)
+        self.thread = SESSION.loop_thread = thread
+        self.on_main = thread == SESSION.main_thread
+        flags = self._flags if self.index == 0 else self._flags & ~record.FIRST
+        flags |= 0 if self.on_main else record.OFF_MAIN
+        seen_cuda = self.batch_word & _CUDA_BIT
+        self.batch_word = (
+            record.KIND_BATCH | flags << 8 | seen_cuda | self.loader_id << 16 | self._epoch << 32
+        )
         return ring
+
+
+def wrap_next(
+    original: Callable[[Any], Any], adopt: Callable[[Any], EpochClock | None]
+) -> Callable[[Any], Any]:
+    """`original`, a method that gives the next batch, timed by the clock in `_slurm_io`.
+
+    `adopt` gives a clock, or None, to an object that has none yet. Raises what `original` raises.
+    """
+    session, busy, now_ns = SESSION, _BUSY, monotonic_ns
+    pack_batch, pack_phase = _BATCH.pack_into, _PHASE.pack_into
+    pack_phase_and_count = _PHASE_AND_COUNT.pack_into
+
+    @functools.wraps(original)
+    def timed_next(self: Any) -> Any:
+        try:
+            clock = self._slurm_io
+        except AttributeError:
+            clock = adopt(self)
+        thread = get_ident()
+        if clock is None or thread in busy:
+            return original(self)
+        ring = session.ring
+        if ring is None or thread != clock.thread:
+            ring = clock.begin(thread)
+            if ring is None:
+                return original(self)
+        try:
+            busy.add(thread)
+            start_ns = now_ns()
+            if clock.on_main:
+                pack_phase(ring.mapped, 32, clock.wait_word, start_ns)
+        except BaseException as error:
+            give_up(thread, error)
+            return original(self)
+        try:
+            batch = original(self)
+        except BaseException as error:
+            clock.stopped(thread, start_ns, error)
+            raise
+        end_ns = now_ns()
+        try:
+            ring = session.ring
+            if ring is not None:  # not turned off meanwhile, nor a forked child
+                if clock.cuda is not None and clock.cuda._initialized:
+                    clock.batch_word |= _CUDA_BIT
+                    clock.cuda = None
+                i = next(ring.numbers)
+                number = i + 1
+                index = clock.index
+                pack_batch(
+                    ring.mapped, 4096 + ((i & _MASK) << 6), number, clock.batch_word, start_ns,
+                    end_ns, index, session.steps, session.step_end_ns, -1, number,
+                )  # fmt: skip
+                if clock.on_main:
+                    pack_phase_and_count(ring.mapped, 32, 0, end_ns, number)
+                if not index:
+                    clock.batch_word &= ~_FIRST_BIT
+                clock.index = index + 1
+            busy.discard(thread)
+        except BaseException as error:
+            give_up(thread, error)
+        return batch
+
+    return timed_next
 
 
 def event_flags(thread: int) -> int:
@@ -154,13 +194,12 @@ def event_flags(thread: int) -> int:
     return blocking | (record.MAIN_THREAD if is_main else 0)
 
 
-def _give_up(thread: int, error: BaseException) -> bool:
+def give_up(thread: int, error: BaseException) -> None:
     """Our own fault turns the hook off; a KeyboardInterrupt that fell on us belongs to the user."""
     _BUSY.discard(thread)
     if not isinstance(error, Exception):
         raise error
     SESSION.turn_off(error)
-    return False
 
 
 def _cuda_module() -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 
 from . import record
-from .clock import EpochClock
+from .clock import EpochClock, wrap_next
 from .loaders import LOADERS, attribute, type_name
 from .session import SESSION, in_loader_worker
 from .span import is_marked, mark, open_span
@@ -40,35 +40,13 @@ def patch_next(owner: Any, name: str) -> None:
     """Wrap the method that gives the next batch."""
     original = getattr(owner, name)
     if not is_marked(original):
-        setattr(owner, name, wrap_next(original))
+        setattr(owner, name, mark(wrap_next(original, adopt)))
 
 
 def patch_iter(owner: Any) -> None:
     """Wrap the method that starts an epoch."""
     if not is_marked(owner.__iter__):
         owner.__iter__ = wrap_iter(owner.__iter__)
-
-
-def wrap_next(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """`original`, with its clock started and stopped around it."""
-
-    @functools.wraps(original)
-    def timed_next(self: Any) -> Any:
-        try:
-            clock = self._slurm_io
-        except AttributeError:
-            clock = _adopt(self)
-        if clock is None or not clock.start():
-            return original(self)
-        try:
-            batch = original(self)
-        except BaseException as error:
-            clock.stopped(error)
-            raise
-        clock.batch()
-        return batch
-
-    return mark(timed_next)  # type: ignore[no-any-return]
 
 
 def wrap_iter(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -120,7 +98,7 @@ def _new_clock(loader: Any) -> EpochClock | None:
         return None
 
 
-def _adopt(iterator: Any) -> EpochClock | None:
+def adopt(iterator: Any) -> EpochClock | None:
     """A clock for an iterator that no wrapped __iter__ made."""
     clock = _new_clock(iterator)
     _attach(iterator, clock)

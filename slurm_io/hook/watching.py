@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 from . import record
-from .clock import EpochClock
+from .clock import EpochClock, wrap_next
 from .loaders import LOADERS, attribute, type_name
 from .session import SESSION
 from .span import open_span
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 class _Forwarding:
     """Behaves as what it wraps: attributes are read and set there, copies made of it."""
 
-    __slots__ = ("_watched", "_clock_source", "__weakref__")
+    __slots__ = ("_watched", "_slurm_io", "__weakref__")
 
-    def __init__(self, watched: Any, clock_source: Any) -> None:
+    def __init__(self, watched: Any, clock_or_loader: Any) -> None:
         object.__setattr__(self, "_watched", watched)
-        object.__setattr__(self, "_clock_source", clock_source)
+        object.__setattr__(self, "_slurm_io", clock_or_loader)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._watched, name)
@@ -46,7 +46,7 @@ class Watched(_Forwarding):
     __slots__ = ()
 
     def __iter__(self) -> Any:
-        clock = EpochClock(self._clock_source)
+        clock = EpochClock(self._slurm_io)
         span = open_span(record.EPOCH_START, clock.loader_id)
         try:
             iterator = iter(self._watched)
@@ -69,6 +69,10 @@ class SizedWatched(Watched):
         return len(self._watched)
 
 
+def _next_of_watched(iterator: Any) -> Any:
+    return next(iterator._watched)
+
+
 class WatchedIterator(_Forwarding):
     """A watched iterator: every `next` is timed."""
 
@@ -77,17 +81,7 @@ class WatchedIterator(_Forwarding):
     def __iter__(self) -> WatchedIterator:
         return self
 
-    def __next__(self) -> Any:
-        clock = self._clock_source
-        if not clock.start():
-            return next(self._watched)
-        try:
-            batch = next(self._watched)
-        except BaseException as error:
-            clock.stopped(error)
-            raise
-        clock.batch()
-        return batch
+    __next__ = wrap_next(_next_of_watched, lambda iterator: None)
 
 
 def watch(iterable: Any, name: str | None = None) -> Any:

@@ -114,6 +114,8 @@ class _Talk:
 def _pass_signals(talk: _Talk, sampler: subprocess.Popen[bytes]) -> None:
     """One turn: the launcher's lines first, then whatever signal is waiting."""
     talk.read(_POLL_S)
+    if talk.pid is not None:
+        _reap_orphans({sampler.pid, talk.pid})
     while True:
         seen = signal.sigtimedwait(PASSED_ON, 0)
         if seen is None:
@@ -137,9 +139,22 @@ def _wait_without_sampler(talk: _Talk, sampler: subprocess.Popen[bytes]) -> Comm
         done, status = os.waitpid(talk.pid, os.WNOHANG)
         if done:
             return CommandEnd(status)
+        _reap_orphans({talk.pid})
         seen = signal.sigtimedwait(PASSED_ON | {signal.SIGCHLD}, _POLL_S)
         if seen is not None and seen.si_signo != signal.SIGCHLD and seen.si_code != _SI_KERNEL:
             os.kill(talk.pid, seen.si_signo)
+
+
+def _reap_orphans(others: set[int]) -> None:
+    """End the zombies that fell to us as subreaper; `others` are waited for elsewhere."""
+    while True:
+        try:
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return
+        if ended is None or ended.si_pid in others:
+            return
+        os.waitpid(ended.si_pid, os.WNOHANG)
 
 
 def _become_subreaper() -> None:

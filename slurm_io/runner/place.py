@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import getpass
 import json
 import os
 import re
+import shutil
 import socket
 import tempfile
 import time
@@ -17,11 +19,15 @@ from slurm_io.errors import UsageError
 from slurm_io.model import JobIdentity, SamplerSpec
 
 STORE_FILE = "job.json"
+_LOCK_FILE = "runner.lock"
 
 
 @dataclass(frozen=True)
 class Place:
-    """The folders of one run. `store` is the user's, `spool` and `ring_dir` are temporary."""
+    """The folders of one run. `store` is the user's, `spool` and `ring_dir` are temporary.
+
+    `lock_fd` holds the spool as long as this process lives (:mod:`slurm_io.runner.recover`).
+    """
 
     job: JobIdentity
     node: str
@@ -29,6 +35,7 @@ class Place:
     spool: Path
     ring_dir: Path
     argv: tuple[str, ...]
+    lock_fd: int | None
 
 
 def prepare(argv: tuple[str, ...], output: Path | None, spool_parent: Path | None) -> Place:
@@ -36,20 +43,55 @@ def prepare(argv: tuple[str, ...], output: Path | None, spool_parent: Path | Non
     job = identity(os.environ)
     node = os.environ.get("SLURMD_NODENAME") or socket.gethostname().split(".")[0] or "localhost"
     store = _make_store(output or Path(f"slurm-io-{job.job}"))
-    place = Place(
-        job=job,
-        node=node,
-        store=store,
-        spool=_make_spool(spool_parent),
-        ring_dir=_make_ring_dir(),
-        argv=argv,
-    )
-    write_job_file(place, exit_code=None)
+    spool, ring_dir = _make_spool(spool_parent), _make_ring_dir()
+    try:
+        place = Place(job, node, store, spool, ring_dir, argv, lock_fd=hold(spool))
+        _fill(place)
+    except OSError as error:
+        shutil.rmtree(spool, ignore_errors=True)
+        shutil.rmtree(ring_dir, ignore_errors=True)
+        raise UsageError(
+            f"cannot write {error.filename or spool}: {error.strerror}; give another folder with "
+            "-o or --spool"
+        ) from error
+    return place
+
+
+def _fill(place: Place) -> None:
+    """Write what sampler and recovery need to know."""
     spec = SamplerSpec(
-        job=job, node=node, mode="user", spool=str(place.spool), ring_dir=str(place.ring_dir)
+        job=place.job,
+        node=place.node,
+        mode="user",
+        spool=str(place.spool),
+        ring_dir=str(place.ring_dir),
     )
     (place.spool / "sampler.json").write_text(json.dumps(spec.to_dict(), indent=1))
-    return place
+    write_job_file(place, exit_code=None)  # last: it leads others to the spool
+
+
+def hold(spool: Path) -> int | None:
+    """Lock a spool until the descriptor is closed, by the kernel at the latest; None when taken."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(spool / _LOCK_FILE, flags, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    except OSError:  # a file system without locks
+        return fd
+    return fd
+
+
+def spool_prefix() -> str:
+    """How the name of every spool of this user begins."""
+    return f"slurm-io-spool-{os.getuid()}-"
+
+
+def ring_dir_prefix() -> str:
+    """How the name of every ring folder of this user begins."""
+    return f"slurm-io-{os.getuid()}-"
 
 
 def identity(environment: Mapping[str, str]) -> JobIdentity:
@@ -109,7 +151,7 @@ def _make_store(store: Path) -> Path:
 def _make_spool(parent: Path | None) -> Path:
     """A folder of the user's own on a local disk, so that recording never adds to the job's I/O."""
     try:
-        return Path(tempfile.mkdtemp(prefix=f"slurm-io-spool-{os.getuid()}-", dir=parent))
+        return Path(tempfile.mkdtemp(prefix=spool_prefix(), dir=parent))
     except OSError as error:
         raise UsageError(
             f"cannot make a spool folder: {error.strerror}; give one with --spool"
@@ -120,4 +162,4 @@ def _make_ring_dir() -> Path:
     """In memory, because the hook writes there on the training step's path."""
     shm = Path("/dev/shm")
     parent = shm if os.access(shm, os.W_OK | os.X_OK) else None
-    return Path(tempfile.mkdtemp(prefix=f"slurm-io-{os.getuid()}-", dir=parent))
+    return Path(tempfile.mkdtemp(prefix=ring_dir_prefix(), dir=parent))

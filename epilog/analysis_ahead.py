@@ -1,0 +1,30 @@
+"""Load the analysis while we are still root; the forked child that became the user runs it.
+
+A site's Python may lie where users cannot read (root's home, a closed /opt): the user then could
+not start an interpreter, and could not import a module either. So nothing is left to import.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+MAX_THREADS = "2"  # the node belongs to the next job already
+
+
+def load() -> Callable[[Path], dict[str, Any]]:
+    """``slurm_io.analysis.api.write_reports``, with every module it may come to need imported.
+
+    polars and pyarrow start their threads at first use, which is in the child: forking is safe.
+    """
+    os.environ["POLARS_MAX_THREADS"] = MAX_THREADS
+    package = importlib.import_module("slurm_io.analysis")
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
+    from slurm_io.analysis.api import write_reports
+
+    return write_reports

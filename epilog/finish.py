@@ -1,0 +1,167 @@
+"""After the Epilog has returned: wait for the sampler, seal, deliver, analyse. Detached, nice 19.
+
+``python -m slurm_io.epilog.finish CONFIG SPOOL RUNTIME RESTART``. What cannot be delivered stays
+in the spool, named in the log, until `retention_s` has passed. Running it twice does no harm.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from slurm_io.config import Config, load
+from slurm_io.epilog import analysis_ahead, stop_sampler
+from slurm_io.epilog.account import Account, account_of
+from slurm_io.epilog.case import Case, locked_job_folder, read_case
+from slurm_io.epilog.clean_up import remove_runtime, remove_spool, sweep
+from slurm_io.epilog.lead import Lead
+from slurm_io.epilog.user_side import bring_home, publish, store_of
+from slurm_io.errors import HostError, SlurmIoError
+from slurm_io.host.bounded_log import BoundedLog
+from slurm_io.host.root_folders import child_folder
+from slurm_io.host.run import run
+from slurm_io.store.deliver import open_source
+from slurm_io.store.run_as import run_as
+
+NICENESS = 19
+STAGGER_FROM_NODES = 8
+STAGGER_STEP_S = 0.02
+STAGGER_MAX_S = 10.0
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Finish one job on one node; 0, or 3 when something has to wait in the spool."""
+    config_path, spool, runtime, restart = arguments
+    os.nice(NICENESS)
+    os.umask(0o022)
+    config = load(config_path)
+    log = BoundedLog(config.log_file, config.log_max_bytes, f"finish {spool}")
+    finisher = Finisher(config, Path(spool), log, time.monotonic() + config.epilog.time_limit_s)
+    code = 0
+    try:
+        finisher.run(lambda: remove_runtime(runtime, int(restart), log.write))
+    except (SlurmIoError, OSError) as error:
+        log.write(f"unfinished: {error}")
+        code = 3
+    except Exception as error:  # noqa: BLE001 - nobody reads a detached process's traceback
+        log.write(f"internal fault: {type(error).__name__}: {error}")
+        code = 3
+    sweep(Path(config.spool_dir), config.epilog.retention_s, time.time(), log.write)
+    return code
+
+
+@dataclass(frozen=True)
+class Finisher:
+    """The steps in order. `deadline` is on the monotonic clock."""
+
+    config: Config
+    spool: Path
+    log: BoundedLog
+    deadline: float
+
+    def run(self, when_sampler_ended: Callable[[], None]) -> None:
+        """Everything, once; another finisher already at work is left to it."""
+        if not self.spool.is_dir():  # not profiled: there is a runtime folder at most
+            when_sampler_ended()
+            return
+        with locked_job_folder(self.spool) as job_folder:
+            if job_folder is None:
+                self.log.write("another finisher is at work")
+                return
+            node_folder = child_folder(job_folder, self.spool.name, str(self.spool.parent))
+            try:
+                how = stop_sampler.stop(node_folder, self.config.epilog.sampler_stop_s)
+                when_sampler_ended()
+                case = read_case(node_folder)
+            finally:
+                os.close(node_folder)
+            missing = () if how == stop_sampler.ENDED else (how,)
+            self._deliver(case, (*missing, *self._seal()))
+            remove_spool(job_folder, self.spool)
+        self._analyse(case)
+
+    def _left_s(self) -> float:
+        return max(1.0, self.deadline - time.monotonic())
+
+    def _seal(self) -> tuple[str, ...]:
+        """Turn streams into Parquet in a child; what could not be sealed is delivered as it is."""
+        argv = [sys.executable, "-I", "-m", "slurm_io.store.seal", str(self.spool)]
+        try:
+            run(argv, self._left_s(), check=True)
+        except HostError as error:
+            self.log.write(f"not all was sealed: {error}")
+            return ("some tables could not be sealed",)
+        return ()
+
+    def _deliver(self, case: Case, missing: tuple[str, ...]) -> None:
+        """The user's copy, which must succeed, then the site's where there is one."""
+        self._stagger(case)
+        store = store_of(case)
+        self._deliver_as(account_of(case.job.uid), case, store, missing)
+        self.log.write(f"delivered to {store}")
+        try:
+            self._deliver_to_site(case, missing)
+        except (SlurmIoError, OSError) as error:
+            self.log.write(f"no copy for the site's store: {error}")
+
+    def _deliver_to_site(self, case: Case, missing: tuple[str, ...]) -> None:
+        site = self.config.store
+        if not site.site_path:
+            return
+        cluster = Path(site.site_path) / f"cluster={case.job.cluster}"
+        store = cluster / f"job={case.job.key()}"
+        self._deliver_as(account_of(site.service_user), case, store, missing, cluster)
+
+    def _deliver_as(
+        self,
+        account: Account,
+        case: Case,
+        store: Path,
+        missing: tuple[str, ...],
+        parent: Path | None = None,
+    ) -> None:
+        source = open_source(self.spool)
+
+        def work() -> None:
+            if parent is not None:
+                parent.mkdir(mode=0o711, exist_ok=True)
+            bring_home(case, source, store, missing)
+
+        try:
+            self._as(account, work, source.fds())
+        finally:
+            source.close()
+
+    def _analyse(self, case: Case) -> None:
+        store = store_of(case)
+        write_reports = analysis_ahead.load()
+
+        def analyse() -> None:
+            write_reports(store)
+            publish(store, store.with_name(f"{store.name}.txt"))
+
+        expected = frozenset(case.nodes_expected())
+        lead = Lead(store, case.node, expected, self.config.epilog.grace_s, analyse)
+        rounds = self._as(account_of(case.job.uid), lead.run)
+        self.log.write(f"analysed {rounds} times here: {store}")
+
+    def _as(
+        self, account: Account, work: Callable[[], object], keep_fds: tuple[int, ...] = ()
+    ) -> object:
+        return run_as(
+            account.uid, account.gid, account.groups, work, self._left_s(), keep_fds=keep_fds
+        )
+
+    def _stagger(self, case: Case) -> None:
+        """Hundreds of nodes end together: spread their arrival at the file system."""
+        nodes = case.nodes_expected()
+        if case.node in nodes and len(nodes) > STAGGER_FROM_NODES:
+            time.sleep(min(STAGGER_MAX_S, STAGGER_STEP_S * nodes.index(case.node)))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

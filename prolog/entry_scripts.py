@@ -1,0 +1,101 @@
+"""The three scripts that slurm.conf names, written with absolute paths filled in.
+
+Slurm starts them without PATH or HOME, so nothing in them may be looked up. They run as root (the
+task prolog excepted): the folder they lie in must be nobody's but root's.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+import sys
+from dataclasses import dataclass
+from importlib import resources
+
+from slurm_io.config import DEFAULT_PATH, Config
+from slurm_io.errors import HostError
+from slurm_io.host.root_folders import trusted_folder, write_file
+
+SHELL_MARGIN_S = 1  # the shell's watchdog gives Python's own deadline time to be logged
+SCRIPT_MODE = 0o755
+SCRIPTS = {
+    "prolog.sh": "slurm_io.prolog",
+    "task_prolog.sh": "slurm_io.prolog",
+    "epilog.sh": "slurm_io.epilog",
+}
+
+
+@dataclass(frozen=True)
+class Filling:
+    """What goes into the scripts: absolute paths and a time limit in whole seconds."""
+
+    python: str
+    config_path: str
+    limit_s: int
+    runtime_dir: str
+
+    @classmethod
+    def of(cls, config: Config, config_path: str | None) -> Filling:
+        """For this interpreter and this configuration."""
+        return cls(
+            python=os.path.abspath(sys.executable),
+            config_path=os.path.abspath(config_path or DEFAULT_PATH),
+            limit_s=int(config.prolog.deadline_s + SHELL_MARGIN_S + 0.999),
+            runtime_dir=config.runtime_dir,
+        )
+
+
+def script_text(name: str, filling: Filling) -> str:
+    """One script with its values filled in, quoted for the shell."""
+    text = resources.files(SCRIPTS[name]).joinpath(name).read_text("utf-8")
+    for mark, value in (
+        ("@PYTHON@", filling.python),
+        ("@CONFIG@", filling.config_path),
+        ("@LIMIT_S@", str(filling.limit_s)),
+        ("@RUNTIME_DIR@", filling.runtime_dir),
+    ):
+        text = text.replace(mark, shlex.quote(value))
+    return text
+
+
+def install(destination: str, filling: Filling) -> list[str]:
+    """Write the scripts by rename; their paths. Raises HostError when others could change them."""
+    if os.geteuid() != 0:
+        raise HostError("slurmd runs these scripts as root: install them as root (sudo)")
+    with trusted_folder(os.path.abspath(destination), create=True) as folder:
+        if os.fstat(folder).st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise HostError(f"{destination}: others can write here: choose a folder of root's own")
+        for name in SCRIPTS:
+            write_file(folder, name, script_text(name, filling).encode(), SCRIPT_MODE)
+    return [os.path.join(os.path.abspath(destination), name) for name in SCRIPTS]
+
+
+def unreadable_for_users(path: str) -> str | None:
+    """The first folder on the way to `path` that an ordinary user may not pass; None when none."""
+    parts = path.split("/")
+    for count in range(2, len(parts) + 1):
+        folder = "/".join(parts[:count])
+        if not os.stat(folder).st_mode & stat.S_IXOTH:
+            return folder
+    return None
+
+
+def slurm_conf_lines(destination: str) -> str:
+    """What to put into slurm.conf, each line with its reason."""
+    folder = os.path.abspath(destination)
+    return f"""\
+# slurm_io. Several Prolog= and Epilog= lines are allowed since Slurm 24.05; before that, call the
+# script as the last line of your own, or name a glob (it runs in reverse order; every file
+# it matches must be executable, and a glob that matches nothing drains nodes).
+# Starts the sampler on every node of a job; always exits 0.
+Prolog={folder}/prolog.sh
+# Stops it; sealing, delivery and analysis go on detached; always exits 0.
+Epilog={folder}/epilog.sh
+# Puts the hook on the job's PYTHONPATH and tells the user about a malformed request.
+TaskProlog={folder}/task_prolog.sh
+# Alloc: the prolog runs at allocation on all nodes, not at the first step on each.
+# DeferBatch: the batch script waits for the prolog of all nodes. (Contain belongs here too where
+# proctrack/cgroup is used.)
+PrologFlags=Alloc,DeferBatch
+"""

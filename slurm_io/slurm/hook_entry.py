@@ -1,0 +1,80 @@
+"""The frame of Prolog and Epilog: configuration, deadline, log, and what slurmd gets to see."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from slurm_io.config import DEFAULT_PATH, Config, load
+from slurm_io.host.bounded_log import BoundedLog
+from slurm_io.slurm.environment import HookJob, read_environment
+
+
+class DeadlineError(Exception):
+    """The hook's own time is over."""
+
+
+@dataclass(frozen=True)
+class HookCall:
+    """One call by slurmd. `config_path` is what the entry script named."""
+
+    job: HookJob
+    config: Config
+    config_path: str
+
+
+def run_hook(name: str, work: Callable[[HookCall], str], arguments: Sequence[str] | None) -> int:
+    """Run `work` within the configured deadline; its answer is one line for the log.
+
+    `arguments` are ``[--config FILE]``, sys.argv's by default. Returns what slurmd is to see.
+    """
+    os.umask(0o022)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    log = BoundedLog(Config.log_file, Config.log_max_bytes, name)
+    try:
+        os.chdir("/")
+        path = words[1] if words[:1] == ["--config"] and len(words) > 1 else None
+        config = load(path)
+        log = BoundedLog(config.log_file, config.log_max_bytes, name)
+        _arm(config.prolog.deadline_s)
+        job = read_environment(os.environ)
+        log = BoundedLog(log.path, log.max_bytes, f"{name} {job.node} job {job.identity.key()}")
+        log.write(work(HookCall(job, config, path or DEFAULT_PATH)))
+    except Exception as error:  # noqa: BLE001 - the frame's very purpose: nothing reaches slurmd
+        return exit_code(error, log)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    return exit_code(None, log)
+
+
+def exit_code(failure: Exception | None, log: BoundedLog) -> int:
+    """The one place that decides what slurmd sees.
+
+    ======================================  =========  ========================================
+    what happened                           exit code  what follows
+    ======================================  =========  ========================================
+    all went well                           0          the job starts, profiled
+    the user's request is malformed         0          the job starts; the task prolog says so
+    site policy stops such a job            0          the task prolog fails it, the node stays
+    configuration broken or missing         0          the job runs unprofiled; log
+    folders or sampler could not be made    0          the job runs unprofiled; log
+    deadline over                           0          the job runs, perhaps unprofiled; log
+    not called by slurmd, a fault of ours   0          log
+    ======================================  =========  ========================================
+
+    Another exit code drains the node (and holds the job), so a fault of ours never gives one.
+    """
+    if failure is not None:
+        log.write(f"gave up: {type(failure).__name__}: {failure}")
+    return 0
+
+
+def _arm(deadline_s: float) -> None:
+    def expire(_signal: int, _frame: object) -> None:
+        raise DeadlineError(f"not done after {deadline_s:g} s")
+
+    signal.signal(signal.SIGALRM, expire)
+    signal.setitimer(signal.ITIMER_REAL, deadline_s)

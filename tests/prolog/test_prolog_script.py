@@ -1,0 +1,101 @@
+"""prolog.sh and epilog.sh: whatever Python does, slurmd sees 0, soon, and nobody holds its pipe."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from slurm_io.prolog.entry_scripts import Filling, script_text
+from tests.labs.slurmd_room import SlurmdRoom
+
+SCRIPTS = ["prolog.sh", "epilog.sh"]
+HANG = "#!/bin/sh\ntrap '' TERM\nsleep 60\n"
+
+
+def script(folder: Path, name: str, python: str, limit_s: int = 1) -> Path:
+    path = folder / name
+    path.write_text(script_text(name, Filling(python, str(folder / "c.toml"), limit_s, "/run/x")))
+    path.chmod(0o755)
+    return path
+
+
+def stand_in(folder: Path, text: str) -> str:
+    """An executable in the interpreter's place; a folder name that needs quoting in the shell."""
+    inner = folder / "it's here"
+    inner.mkdir(exist_ok=True)
+    path = inner / "python"
+    path.write_text(text)
+    path.chmod(0o755)
+    return str(path)
+
+
+def as_slurmd_runs_it(path: Path, environment: dict[str, str] | None = None) -> tuple[int, bytes]:
+    """Exit code and output, read to EOF as slurmd does, then its process group is killed."""
+    process = subprocess.Popen(
+        [path],
+        env=environment or {},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    output, _ = process.communicate(timeout=20)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    return process.returncode, output
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#!/bin/sh\nexit 1\n",
+        "#!/bin/sh\nkill -9 $$\n",
+        "#!/bin/sh\necho noise; echo noise >&2\n",
+        "#!/nonexistent/interpreter\n",
+        "",
+    ],
+)
+def test_a_broken_python_is_exit_0_and_silent(tmp_path: Path, name: str, text: str) -> None:
+    assert as_slurmd_runs_it(script(tmp_path, name, stand_in(tmp_path, text))) == (0, b"")
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_missing_python_is_exit_0(tmp_path: Path, name: str) -> None:
+    assert as_slurmd_runs_it(script(tmp_path, name, "/nonexistent/python")) == (0, b"")
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_hanging_python_is_left_after_the_limit(tmp_path: Path, name: str) -> None:
+    began = time.monotonic()
+    assert as_slurmd_runs_it(script(tmp_path, name, stand_in(tmp_path, HANG))) == (0, b"")
+    assert 0.9 < time.monotonic() - began < 10.0
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_term_from_slurmd_is_still_exit_0(tmp_path: Path, name: str) -> None:
+    path = script(tmp_path, name, stand_in(tmp_path, HANG), limit_s=30)
+    process = subprocess.Popen([path], env={}, stdout=subprocess.PIPE, start_new_session=True)
+    time.sleep(0.3)
+    process.terminate()
+    assert process.wait(timeout=10) == 0
+    os.killpg(process.pid, signal.SIGKILL)
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+@pytest.mark.root
+def test_the_real_prolog_through_its_script(room: SlurmdRoom) -> None:
+    filling = Filling(sys.executable, str(room.root / "config.toml"), 20, "/x")
+    path = room.root / "prolog.sh"
+    path.write_text(script_text("prolog.sh", filling))
+    path.chmod(0o755)
+    assert as_slurmd_runs_it(path, room.environment()) == (0, b"")
+    assert (room.runtime() / "restart").exists()
+    assert room.sampler_pid() > 0
