@@ -8,10 +8,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from slurm_io import config
 from slurm_io.analysis.inputs import StoreView
 from slurm_io.analysis.report import build_report
 from slurm_io.analysis.reports.base import FORMATS
-from slurm_io.analysis.thresholds import Thresholds
+from slurm_io.analysis.thresholds import Thresholds, of_site
 from slurm_io.errors import SlurmIoError
 from slurm_io.store.reader import open_job
 
@@ -30,7 +31,7 @@ def analyse_store(store: StoreView, thresholds: Thresholds | None = None) -> dic
     return build_report(store, thresholds or Thresholds())
 
 
-def write_reports(store_dir: Path) -> dict[str, Any]:
+def write_reports(store_dir: Path, thresholds: Thresholds | None = None) -> dict[str, Any]:
     """Analyse `store_dir` and put ``report.json`` and ``report.txt`` into it; returns the report.
 
     Each file appears whole or not at all (written aside, then renamed).
@@ -39,7 +40,7 @@ def write_reports(store_dir: Path) -> dict[str, Any]:
         StoreError: there is no readable job store at `store_dir`.
         OSError: the folder cannot be written.
     """
-    report = analyse(store_dir)
+    report = analyse(store_dir, thresholds)
     write_atomically(store_dir / "report.json", FORMATS.get("json")(report))
     write_atomically(store_dir / "report.txt", FORMATS.get("text")(report))
     return report
@@ -62,7 +63,7 @@ def write_atomically(target: Path, text: str) -> None:
 def main(arguments: list[str]) -> int:
     """``python -m slurm_io.analysis.api STORE``: :func:`write_reports` in a process of its own."""
     try:
-        write_reports(Path(arguments[0]))
+        write_reports(Path(arguments[0]), of_site(config.load().thresholds))
     except (SlurmIoError, OSError) as error:
         print(f"slurm-io: {error}", file=sys.stderr)
         return 3

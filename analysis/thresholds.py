@@ -5,7 +5,9 @@ Shares are fractions of the job's training GPU-seconds unless the name says othe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from slurm_io import config
 
 
 @dataclass(frozen=True)
@@ -115,3 +117,22 @@ class Thresholds:
     sampling: Sampling = field(default_factory=Sampling)
     lockstep: Lockstep = field(default_factory=Lockstep)
     witness: Witness = field(default_factory=Witness)
+
+
+def of_site(site: config.Thresholds) -> Thresholds:
+    """The defaults with what the site's configuration file says under ``[thresholds]``."""
+    return Thresholds(
+        shares=replace(
+            Shares(),
+            data_storage=site.data_share,
+            data_unknown=site.data_share,
+            checkpoint=site.checkpoint_share,
+            together=site.storage_share,
+        ),
+        variance=replace(
+            Variance(),
+            p99_over_p50=site.step_spread_ratio,
+            p99_minus_p50_s=site.step_spread_s,
+            p99_minus_p50_of_p50=site.step_spread_share,
+        ),
+    )

@@ -6,6 +6,7 @@ not start an interpreter, and could not import a module either. So nothing is le
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 import pkgutil
@@ -13,11 +14,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from slurm_io.config import Thresholds
+
 MAX_THREADS = "2"  # the node belongs to the next job already
 
 
-def load() -> Callable[[Path], dict[str, Any]]:
-    """``slurm_io.analysis.api.write_reports``, with every module it may come to need imported.
+def load(site: Thresholds) -> Callable[[Path], dict[str, Any]]:
+    """``slurm_io.analysis.api.write_reports`` under the site's thresholds, all modules imported.
 
     polars and pyarrow start their threads at first use, which is in the child: forking is safe.
     """
@@ -26,5 +29,6 @@ def load() -> Callable[[Path], dict[str, Any]]:
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
     from slurm_io.analysis.api import write_reports
+    from slurm_io.analysis.thresholds import of_site
 
-    return write_reports
+    return functools.partial(write_reports, thresholds=of_site(site))

@@ -138,7 +138,7 @@ class Finisher:
 
     def _analyse(self, case: Case) -> None:
         store = store_of(case)
-        write_reports = analysis_ahead.load()
+        write_reports = analysis_ahead.load(self.config.thresholds)
 
         def analyse() -> None:
             write_reports(store)

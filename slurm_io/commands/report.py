@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from slurm_io import config
 from slurm_io.errors import StoreError, UsageError
 
 
@@ -55,11 +56,14 @@ def command(store: str, form: str, as_json: bool, output: Path | None, debug: bo
     # Imported here: polars and pyarrow take 0.3 s, which `slurm-io --help` should not pay.
     from slurm_io.analysis.api import analyse, write_atomically
     from slurm_io.analysis.reports.base import FORMATS
+    from slurm_io.analysis.thresholds import of_site
     from slurm_io.runner.recover import recover
 
     folder = find_store(store, Path.cwd())
     recover(folder)
-    text = FORMATS.get("json" if as_json else form)(analyse(folder))
+    text = FORMATS.get("json" if as_json else form)(
+        analyse(folder, of_site(config.load().thresholds))
+    )
     if output is None:
         click.echo(text, nl=False)
         return

@@ -69,10 +69,10 @@ class Ring:
         except OSError:
             return False
 
-    def drain(self) -> Iterator[Record]:
-        """New whole records in order. Stops at the first one that is not there yet."""
+    def drain(self, most: int = _DRAIN_RECORDS) -> Iterator[Record]:
+        """New whole records in order, about `most` of them. Stops at the first one not there yet."""
         self._pass_a_hole()
-        for _ in range(_DRAIN_RECORDS // _CHUNK_RECORDS):
+        for _ in range(max(1, most // _CHUNK_RECORDS)):
             raw = self._read_chunk()
             taken, skipped = 0, False
             for offset in range(0, len(raw) - RECORD_BYTES + 1, RECORD_BYTES):

@@ -133,9 +133,13 @@ def parse_greeting(raw: bytes) -> Greeting:
 
 
 def parse_json_object(raw: bytes) -> dict[str, Any]:
-    """A JSON object, or an empty one when `raw` holds none. Never raises."""
+    """A JSON object, or an empty one when `raw` holds none. Never raises.
+
+    NaN and infinities are none: they would make ``meta.json`` unwritable.
+    """
     try:
         found = json.loads(raw.decode("utf-8", "replace"))
+        json.dumps(found, allow_nan=False)
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -14,6 +14,7 @@ from slurm_io.sampler.ring_rows import RingRows
 
 _DRAINS_AFTER_END = 2
 _MOST_REMEMBERED = 4096
+_MOST_ROWS_A_DRAIN = 32768  # of all rings: they are the user's, the memory for the rows is ours
 
 FindPid = Callable[[int, int], int | None]
 """(pid as its writer sees it, starttime) -> pid here, None when no such process lives."""
@@ -48,9 +49,11 @@ class Rings:
             self._welcome(found)
         steps: list[Row] = []
         events: list[Row] = []
+        self._writers = self._writers[1:] + self._writers[:1]  # each has its turn to come first
         for writer in list(self._writers):
             lives = self._locate(writer)
-            new_steps, new_events = writer.rows.convert(writer.found.ring.drain())
+            room = _MOST_ROWS_A_DRAIN - len(steps) - len(events)
+            new_steps, new_events = writer.rows.convert(writer.found.ring.drain(room))
             steps += new_steps
             events += new_events
             if self._is_finished(writer, lives, bool(new_steps or new_events)):
@@ -76,7 +79,7 @@ class Rings:
     def loader_facts(self) -> list[dict[str, Any]]:
         """``loaders`` of meta.json."""
         living = [facts for w in self._writers for facts in w.rows.loaders.values()]
-        return self._loaders + living
+        return (self._loaders + living)[:_MOST_REMEMBERED]
 
     def counts(self) -> dict[str, int]:
         """``hook`` of self.json."""

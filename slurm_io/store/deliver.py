@@ -11,6 +11,7 @@ touched, and anything in the way is a one-line StoreError.
 from __future__ import annotations
 
 import os
+import re
 import resource
 import secrets
 import shutil
@@ -186,8 +187,9 @@ def _swap_in(store_fd: int, partial: str, final: str) -> None:
 
 def _remove_leftovers(store_fd: int, final: str) -> None:
     """What an interrupted delivery of this node left."""
+    marker = re.compile(rf"\.DONE\.{re.escape(final.removeprefix('node='))}\.[0-9]+\.tmp")
     for name in os.listdir(store_fd):
-        if name.startswith((f"{final}.partial-", f"{final}.old-")):
+        if name.startswith((f"{final}.partial-", f"{final}.old-")) or marker.fullmatch(name):
             _remove(store_fd, name)
 
 
