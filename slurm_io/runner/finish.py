@@ -6,6 +6,7 @@ Whatever fails is noted in ``run.log`` of the store, and the spool is kept so th
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -60,7 +61,8 @@ def _last_line(stderr: bytes) -> str:
 
 
 def _note(place: Place, text: str) -> None:
-    with Path(place.store / "run.log").open("a") as log:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+    with contextlib.suppress(OSError), open(os.open(place.store / "run.log", flags, 0o666), "w") as log:
         log.write(f"{text}\n")
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import fcntl
-import getpass
 import json
 import os
+import pwd
 import re
 import shutil
 import socket
@@ -15,8 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from slurm_io.errors import UsageError
+from slurm_io.errors import StoreError, UsageError
 from slurm_io.model import JobIdentity, SamplerSpec
+from slurm_io.store.files import write_json_atomic
 
 STORE_FILE = "job.json"
 _LOCK_FILE = "runner.lock"
@@ -47,13 +48,10 @@ def prepare(argv: tuple[str, ...], output: Path | None, spool_parent: Path | Non
     try:
         place = Place(job, node, store, spool, ring_dir, argv, lock_fd=hold(spool))
         _fill(place)
-    except OSError as error:
+    except (OSError, StoreError) as error:
         shutil.rmtree(spool, ignore_errors=True)
         shutil.rmtree(ring_dir, ignore_errors=True)
-        raise UsageError(
-            f"cannot write {error.filename or spool}: {error.strerror}; give another folder with "
-            "-o or --spool"
-        ) from error
+        raise UsageError(f"{error}: give another folder with -o or --spool") from error
     return place
 
 
@@ -106,7 +104,7 @@ def identity(environment: Mapping[str, str]) -> JobIdentity:
         cluster=environment.get("SLURM_CLUSTER_NAME") or "local",
         job=job,
         restart=int(restart) if restart.isdigit() else 0,
-        user=getpass.getuser() if "USER" in environment else str(os.getuid()),
+        user=_user_name(),
         uid=os.getuid(),
         name=environment.get("SLURM_JOB_NAME"),
         array_job=environment.get("SLURM_ARRAY_JOB_ID"),
@@ -128,10 +126,14 @@ def write_job_file(place: Place, exit_code: int | None) -> None:
         "command": list(place.argv),
         "exit_code": exit_code,
     }
-    target = place.store / STORE_FILE
-    partial = target.with_suffix(".tmp")
-    partial.write_text(json.dumps(facts, indent=1))
-    partial.replace(target)
+    write_json_atomic(place.store / STORE_FILE, facts, mode=0o666)  # less the user's umask
+
+
+def _user_name() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container without a passwd entry
+        return str(os.getuid())
 
 
 def _make_store(store: Path) -> Path:

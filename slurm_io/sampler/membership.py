@@ -45,6 +45,8 @@ class Membership:
             return False
         if self._spec.mode == "user":
             return self._is_root(process) or is_member(process.ppid) or self._is_orphan(process)
+        if process.uid == 0 and self._uid != 0:
+            return False  # su, sudo: what root's processes open is not told to the job's user
         if self.cgroup_pids is not None and process.pid in self.cgroup_pids:
             return True
         if is_member(process.ppid):

@@ -8,11 +8,13 @@ slice of the known ones is read again at every refresh and all members within so
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from slurm_io.errors import HostError
 from slurm_io.host.kept import KeptFile
 from slurm_io.host.pidstat import PidStat, parse_stat
 
@@ -36,7 +38,11 @@ class Process:
 
 
 class ProcessTable:
-    """Processes of one proc root, zombies left out."""
+    """Processes of one proc root, zombies left out.
+
+    :meth:`refresh` and :meth:`reread` raise HostError when this process has no descriptor left to
+    look with: a process that was not looked at is not gone.
+    """
 
     def __init__(self, proc_root: Path) -> None:
         self._root = os.fspath(proc_root)
@@ -97,7 +103,8 @@ class ProcessTable:
     def _list(self) -> set[int]:
         try:
             return set(map(int, filter(str.isdecimal, os.listdir(self._root))))
-        except OSError:
+        except OSError as error:
+            _refuse_to_guess(error)
             return set()
 
     def _reread_slice(self) -> set[int]:
@@ -129,7 +136,8 @@ class ProcessTable:
         """None when the process has ended; a zombie has."""
         try:
             fd = os.open(f"{self._root}/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
+        except OSError as error:
+            _refuse_to_guess(error)
             return None
         try:
             stat = parse_stat(os.read(fd, _STAT_BYTES))
@@ -138,3 +146,8 @@ class ProcessTable:
         finally:
             os.close(fd)
         return None if stat is None or stat.state in "ZXx" else stat
+
+
+def _refuse_to_guess(error: OSError) -> None:
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        raise HostError(f"cannot look at processes: {error.strerror}: raise `ulimit -n`")

@@ -41,6 +41,11 @@ class RingCounts:
     overrun: int = 0
     garbage: int = 0
 
+    @property
+    def read(self) -> int:
+        """Records looked at."""
+        return self.records + self.garbage
+
 
 class Ring:
     """Reader of one ring file; owns `fd`."""
@@ -70,9 +75,9 @@ class Ring:
             return False
 
     def drain(self, most: int = _DRAIN_RECORDS) -> Iterator[Record]:
-        """New whole records in order, about `most` of them. Stops at the first one not there yet."""
+        """New whole records in order, about `most`. Stops at the first one that is not there yet."""
         self._pass_a_hole()
-        for _ in range(max(1, most // _CHUNK_RECORDS)):
+        for _ in range(max(1, min(most, _DRAIN_RECORDS) // _CHUNK_RECORDS)):
             raw = self._read_chunk()
             taken, skipped = 0, False
             for offset in range(0, len(raw) - RECORD_BYTES + 1, RECORD_BYTES):

@@ -14,7 +14,7 @@ from slurm_io.sampler.ring_rows import RingRows
 
 _DRAINS_AFTER_END = 2
 _MOST_REMEMBERED = 4096
-_MOST_ROWS_A_DRAIN = 32768  # of all rings: they are the user's, the memory for the rows is ours
+_MOST_RECORDS_A_DRAIN = 32768  # of all rings: they are the user's, CPU and memory are ours
 
 FindPid = Callable[[int, int], int | None]
 """(pid as its writer sees it, starttime) -> pid here, None when no such process lives."""
@@ -41,6 +41,7 @@ class Rings:
         self._by_pid: dict[int, _Writer] = {}
         self._ranks: list[dict[str, Any]] = []
         self._loaders: list[dict[str, Any]] = []
+        self._turn = 0
         self._done = {"rings": 0, "records": 0, "overrun": 0, "garbage": 0}
 
     def drain(self) -> tuple[list[Row], list[Row]]:
@@ -49,17 +50,26 @@ class Rings:
             self._welcome(found)
         steps: list[Row] = []
         events: list[Row] = []
-        self._writers = self._writers[1:] + self._writers[:1]  # each has its turn to come first
-        for writer in list(self._writers):
+        left = _MOST_RECORDS_A_DRAIN
+        for writer in self._in_turn():
             lives = self._locate(writer)
-            room = _MOST_ROWS_A_DRAIN - len(steps) - len(events)
-            new_steps, new_events = writer.rows.convert(writer.found.ring.drain(room))
+            ring = writer.found.ring
+            before = ring.counts.read
+            new_steps, new_events = writer.rows.convert(ring.drain(left))
+            left -= ring.counts.read - before
             steps += new_steps
             events += new_events
             if self._is_finished(writer, lives, bool(new_steps or new_events)):
                 events += writer.rows.flush()
                 self._dismiss(writer)
+            if left <= 0:
+                break
         return steps, events
+
+    def _in_turn(self) -> list[_Writer]:
+        """All writers; each has its turn to come first, so that none keeps the others unread."""
+        self._turn = (self._turn + 1) % max(1, len(self._writers))
+        return self._writers[self._turn :] + self._writers[: self._turn]
 
     def phase_of(self, pid: int) -> tuple[str, int | None]:
         """What the process is in at this moment; ("none", None) without a ring."""
