@@ -41,12 +41,14 @@ def remove_tree(path: Path) -> None:
 
 
 def remove_runtime(runtime: str, restart: int, log: Callable[[str], None]) -> None:
-    """Remove the runtime folder of this restart and those moved aside; never a newer one's."""
+    """Remove the runtime folder of this restart, never a newer one's, and all moved aside.
+
+    Those of other jobs too: a user may have left more in one than rm(1) could remove in its time.
+    """
     path = Path(runtime)
     try:
         with trusted_folder(str(path.parent)) as node:
-            old = f".old-{path.name}-"
-            names = [name for name in os.listdir(node) if name.startswith(old)]
+            names = [name for name in os.listdir(node) if name.startswith(".old-")]
             if running_restart(str(path.parent.parent), path.parent.name, path.name) == restart:
                 aside = f".old-{path.name}-{restart}.{os.getpid()}"
                 os.rename(path.name, aside, src_dir_fd=node, dst_dir_fd=node)

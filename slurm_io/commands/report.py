@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import click
@@ -39,8 +40,8 @@ def find_store(given: str, here: Path) -> Path:
 
 
 def _job_of(folder_name: str) -> str:
-    """``slurm-io-<job>[.<restart>]`` -> ``<job>``."""
-    return folder_name.removeprefix("slurm-io-").split(".", 1)[0]
+    """``slurm-io-<job>[.<restart>|.step<step>][-<number>]`` -> ``<job>``."""
+    return re.split("[.-]", folder_name.removeprefix("slurm-io-"), maxsplit=1)[0]
 
 
 @click.command("report")

@@ -16,7 +16,7 @@ from slurm_io.runner.wrapper import RunOptions, run_command
     "--output",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Store of this run; default ./slurm-io-<job id or time>.",
+    help="Store of this run; default ./slurm-io-<job id or time>[.step<step>].",
 )
 @click.option(
     "--spool",
@@ -30,7 +30,10 @@ from slurm_io.runner.wrapper import RunOptions, run_command
 def command(
     output: Path | None, spool: Path | None, no_hook: bool, no_report: bool, argv: tuple[str, ...]
 ) -> None:
-    """Run CMD and record why it waits. Its exit code, output and signals pass through untouched."""
+    """Run CMD and record why it waits. Its exit code, output and signals pass through untouched.
+
+    Under srun, all tasks of the step share one store, and those of a node one sampler.
+    """
     options = RunOptions(
         argv=argv, output=output, spool_parent=spool, hook=not no_hook, report=not no_report
     )

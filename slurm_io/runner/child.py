@@ -9,7 +9,7 @@ import select
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import slurm_io
@@ -18,6 +18,7 @@ from slurm_io.runner.place import Place
 _PR_SET_CHILD_SUBREAPER = 36
 _SI_KERNEL = 0x80  # si_code of a signal the terminal sent: the command has had it already
 _POLL_S = 0.2
+END_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 PASSED_ON = frozenset(
     {
@@ -45,22 +46,30 @@ class Launched:
 
 @dataclass(frozen=True)
 class CommandEnd:
-    """`status` is a raw wait status; `errno` is set instead when it could not be started."""
+    """`status` is a raw wait status; `errno` is set instead when it could not be started.
+
+    `told_to_end`: a signal that means the end came while it ran.
+    """
 
     status: int
     errno: int | None = None
+    told_to_end: bool = False
+
+    @property
+    def failed(self) -> bool:
+        """Not started, ended by a signal, or with an exit code other than 0."""
+        return self.errno is not None or self.status != 0
 
 
 def launch(place: Place, argv: tuple[str, ...], *, hook: bool) -> Launched:
     """Start sampler and command. Signals to pass on are blocked here, not in the command."""
     _become_subreaper()
-    hook_path = str(Path(slurm_io.__file__).parent / "hook" / "attach") if hook else ""
     reader, writer = os.pipe()
     os.set_inheritable(writer, True)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON | {signal.SIGCHLD})
     launcher = [sys.executable, "-m", "slurm_io.sampler.launch"]
     blocked = ",".join(str(int(number)) for number in sorted(mask)) or "-"
-    own = [str(place.spool), str(writer), hook_path, str(place.ring_dir), blocked]
+    own = [str(place.spool), str(writer), hook_path(hook), str(place.ring_dir), blocked]
     sampler = subprocess.Popen(
         [*launcher, *own, "--", *argv],
         cwd=".",  # no posix_spawn: glibc's leaves signals 32 and 33 ignored in the child
@@ -70,15 +79,21 @@ def launch(place: Place, argv: tuple[str, ...], *, hook: bool) -> Launched:
     return Launched(sampler, reader)
 
 
+def hook_path(hook: bool) -> str:
+    """The folder for PYTHONPATH that attaches the hook; "" without."""
+    return str(Path(slurm_io.__file__).parent / "hook" / "attach") if hook else ""
+
+
 def wait_for_command(launched: Launched) -> CommandEnd:
     """Until the command has ended: pass signals to it, read what the launcher says."""
     talk = _Talk(launched.status_fd)
     while talk.end is None:
         _pass_signals(talk, launched.sampler)
         if talk.closed and talk.end is None:
-            return _wait_without_sampler(talk, launched.sampler)
+            end = _wait_without_sampler(talk, launched.sampler)
+            return replace(end, told_to_end=talk.told_to_end)
     os.close(launched.status_fd)
-    return talk.end
+    return replace(talk.end, told_to_end=talk.told_to_end)
 
 
 class _Talk:
@@ -89,6 +104,7 @@ class _Talk:
         self.pid: int | None = None
         self.end: CommandEnd | None = None
         self.closed = False
+        self.told_to_end = False
         self._rest = b""
 
     def read(self, timeout_s: float) -> None:
@@ -120,6 +136,7 @@ def _pass_signals(talk: _Talk, sampler: subprocess.Popen[bytes]) -> None:
         seen = signal.sigtimedwait(PASSED_ON, 0)
         if seen is None:
             return
+        talk.told_to_end = talk.told_to_end or seen.si_signo in END_SIGNALS
         if talk.pid is None:
             talk.read(_POLL_S)
         if seen.si_code != _SI_KERNEL and talk.pid is not None and talk.end is None:

@@ -15,26 +15,49 @@ from pathlib import Path
 
 from slurm_io.errors import SlurmIoError
 from slurm_io.runner.child import CommandEnd
+from slurm_io.runner.gather import WAIT_S, gather
+from slurm_io.runner.job_store import write_exit_code
 from slurm_io.runner.place import Place, write_job_file
 
 
-def finish(place: Place, end: CommandEnd, *, report: bool) -> None:
-    """Bring the recording home and write the report; never raises for a fault of ours."""
+def finish(place: Place, end: CommandEnd, *, report: bool, stayed: int = 0) -> None:
+    """Bring the recording home and write the report; never raises for a fault of ours.
+
+    `stayed` is how many tasks of the node still ran when their sampler had to go.
+    """
     exit_code = None if end.errno is not None else os.waitstatus_to_exitcode(end.status)
     write_job_file(place, exit_code=exit_code)
     _child(place, "slurm_io.store.seal", str(place.spool))  # what it cannot seal goes as it is
-    if _deliver(place):
+    missing = (f"{stayed} tasks outlived their sampler",) if stayed else ()
+    if _deliver(place, missing):
         shutil.rmtree(place.spool, ignore_errors=True)
-        if report:
-            _child(place, "slurm_io.analysis.api", str(place.store))
+        _analyse(place, report)
     _tell(place, report)
 
 
-def _deliver(place: Place) -> bool:
+def _analyse(place: Place, report: bool) -> None:
+    """At once when this node is the only one, else together with the others."""
+
+    def work() -> None:
+        if len(place.nodes) > 1:
+            write_exit_code(place.store)
+        if report:
+            _child(place, "slurm_io.analysis.api", str(place.store))
+
+    if len(place.nodes) == 1:
+        work()
+        return
+    try:
+        gather(place.store, place.node, place.nodes, WAIT_S if report else 0.0, work)
+    except (SlurmIoError, OSError) as error:
+        _note(place, f"not analysed: {error}")
+
+
+def _deliver(place: Place, missing: tuple[str, ...]) -> bool:
     from slurm_io.store.deliver import deliver
 
     try:
-        deliver(place.spool, place.store, place.node)
+        deliver(place.spool, place.store, place.node, clean=not missing, missing=missing)
     except (SlurmIoError, OSError) as error:
         _note(place, f"delivery failed, the data is in {place.spool}: {error}")
         return False
@@ -61,16 +84,21 @@ def _last_line(stderr: bytes) -> str:
 
 
 def _note(place: Place, text: str) -> None:
+    # The store may lie where others can write: a link there must not lead us to another file.
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
-    with contextlib.suppress(OSError), open(os.open(place.store / "run.log", flags, 0o666), "w") as log:
+    with contextlib.suppress(OSError), os.fdopen(os.open(_log_of(place), flags, 0o666), "w") as log:
         log.write(f"{text}\n")
+
+
+def _log_of(place: Place) -> Path:
+    return place.store / "run.log"
 
 
 def _tell(place: Place, report: bool) -> None:
     """One line for a person at a terminal; scripts and logs get nothing of ours."""
     if not sys.stderr.isatty():
         return
-    log = place.store / "run.log"
+    log = _log_of(place)
     if log.exists():
         print(f"slurm-io: something went wrong, see {log}", file=sys.stderr)
     elif report:

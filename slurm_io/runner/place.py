@@ -11,16 +11,18 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from slurm_io.errors import StoreError, UsageError
 from slurm_io.model import JobIdentity, SamplerSpec
-from slurm_io.store.files import write_json_atomic
+from slurm_io.runner.job_store import candidates, claim, make_folder, write_own
+from slurm_io.runner.meeting import Meeting, meet
+from slurm_io.runner.step import Step, read_step
 
-STORE_FILE = "job.json"
-_LOCK_FILE = "runner.lock"
+LOCK_FILE = "runner.lock"
 
 
 @dataclass(frozen=True)
@@ -37,26 +39,69 @@ class Place:
     ring_dir: Path
     argv: tuple[str, ...]
     lock_fd: int | None
+    step: Step | None = None
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes that write into the store."""
+        return self.step.nodes if self.step is not None and self.step.is_shared else (self.node,)
 
 
-def prepare(argv: tuple[str, ...], output: Path | None, spool_parent: Path | None) -> Place:
-    """Make the folders and write ``job.json`` and ``sampler.json``; UsageError names the folder."""
-    job = identity(os.environ)
-    node = os.environ.get("SLURMD_NODENAME") or socket.gethostname().split(".")[0] or "localhost"
-    store = _make_store(output or Path(f"slurm-io-{job.job}"))
-    spool, ring_dir = _make_spool(spool_parent), _make_ring_dir()
+def node_name(environment: Mapping[str, str]) -> str:
+    """Slurm's name of this node, else the host's."""
+    return environment.get("SLURMD_NODENAME") or socket.gethostname().split(".")[0] or "localhost"
+
+
+def meet_the_step(step: Step | None) -> Meeting | None:
+    """Who leads among the tasks of this node; None = this process is on its own."""
+    if step is None or not step.is_shared:
+        return None
+    return meet(
+        step, dict.fromkeys((_memory_folder(), Path(tempfile.gettempdir()))), ring_dir_prefix()
+    )
+
+
+def prepare(
+    argv: tuple[str, ...],
+    output: Path | None,
+    spool_parent: Path | None,
+    meeting: Meeting | None = None,
+) -> Place:
+    """Make the folders and write ``job.json`` and ``sampler.json``; UsageError names the folder.
+
+    The rings go into the folder of the `meeting` that this process leads.
+    """
+    job, node = identity(os.environ), node_name(os.environ)
+    step = read_step(os.environ, node)
+    is_cut_off = meeting is None and step is not None and step.is_shared
+    stores = candidates(output, job, step, numbered=is_cut_off)
+    spool = _make_spool(spool_parent)
+    ring_dir = _make_ring_dir() if meeting is None else meeting.folder
     try:
-        place = Place(job, node, store, spool, ring_dir, argv, lock_fd=hold(spool))
-        _fill(place)
-    except (OSError, StoreError) as error:
+        draft = Place(job, node, spool, spool, ring_dir, argv, hold(spool), step)
+        _write_spec(draft)
+        return _settle(draft, stores)
+    except (OSError, StoreError, UsageError) as error:
         shutil.rmtree(spool, ignore_errors=True)
-        shutil.rmtree(ring_dir, ignore_errors=True)
+        if meeting is None:
+            shutil.rmtree(ring_dir, ignore_errors=True)
+        if isinstance(error, UsageError):
+            raise
         raise UsageError(f"{error}: give another folder with -o or --spool") from error
-    return place
 
 
-def _fill(place: Place) -> None:
-    """Write what sampler and recovery need to know."""
+def _settle(draft: Place, stores: Iterable[Path]) -> Place:
+    """Take the first free store; last of all, for ``job.json`` leads others to the spool."""
+    tried = None
+    for tried in stores:
+        place = replace(draft, store=make_folder(tried))
+        if claim(place.store, _facts(place, exit_code=None), place.node):
+            return place
+    raise UsageError(f"{tried} already holds a run: give another folder with -o")
+
+
+def _write_spec(place: Place) -> None:
+    """Tell the sampler."""
     spec = SamplerSpec(
         job=place.job,
         node=place.node,
@@ -65,13 +110,12 @@ def _fill(place: Place) -> None:
         ring_dir=str(place.ring_dir),
     )
     (place.spool / "sampler.json").write_text(json.dumps(spec.to_dict(), indent=1))
-    write_job_file(place, exit_code=None)  # last: it leads others to the spool
 
 
 def hold(spool: Path) -> int | None:
     """Lock a spool until the descriptor is closed, by the kernel at the latest; None when taken."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(spool / _LOCK_FILE, flags, 0o600)
+    fd = os.open(spool / LOCK_FILE, flags, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -117,16 +161,20 @@ def identity(environment: Mapping[str, str]) -> JobIdentity:
 
 
 def write_job_file(place: Place, exit_code: int | None) -> None:
-    """(Re)write the store's ``job.json``; `exit_code` None = still running."""
-    facts = {
+    """Rewrite the store's ``job.json``, or this node's; `exit_code` None = still running."""
+    write_own(place.store, _facts(place, exit_code), place.node)
+
+
+def _facts(place: Place, exit_code: int | None) -> dict[str, Any]:
+    return {
         "schema": 1,
         "job": place.job.to_dict(),
-        "nodes_expected": [place.node],
+        "step": None if place.step is None else place.step.number,
+        "nodes_expected": list(place.nodes),
         "spool": {place.node: str(place.spool)},
         "command": list(place.argv),
         "exit_code": exit_code,
     }
-    write_json_atomic(place.store / STORE_FILE, facts, mode=0o666)  # less the user's umask
 
 
 def _user_name() -> str:
@@ -134,20 +182,6 @@ def _user_name() -> str:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:  # a container without a passwd entry
         return str(os.getuid())
-
-
-def _make_store(store: Path) -> Path:
-    if (store / STORE_FILE).exists():
-        raise UsageError(f"{store} already holds a run: give another folder with -o")
-    try:
-        store.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            f"cannot make the store {store}: {error.strerror}; give another with -o"
-        ) from error
-    if not os.access(store, os.W_OK | os.X_OK):
-        raise UsageError(f"cannot write to the store {store}: give another folder with -o")
-    return store.resolve()
 
 
 def _make_spool(parent: Path | None) -> Path:
@@ -161,7 +195,10 @@ def _make_spool(parent: Path | None) -> Path:
 
 
 def _make_ring_dir() -> Path:
+    return Path(tempfile.mkdtemp(prefix=ring_dir_prefix(), dir=_memory_folder()))
+
+
+def _memory_folder() -> Path:
     """In memory, because the hook writes there on the training step's path."""
     shm = Path("/dev/shm")
-    parent = shm if os.access(shm, os.W_OK | os.X_OK) else None
-    return Path(tempfile.mkdtemp(prefix=ring_dir_prefix(), dir=parent))
+    return shm if os.access(shm, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())

@@ -18,7 +18,9 @@ from typing import Any
 
 from slurm_io.errors import StoreError
 from slurm_io.host.same_process import is_alive
-from slurm_io.runner.place import STORE_FILE, hold, ring_dir_prefix, spool_prefix
+from slurm_io.runner.job_store import told_by_nodes
+from slurm_io.runner.meeting import MEETING_FILES
+from slurm_io.runner.place import LOCK_FILE, hold, ring_dir_prefix, spool_prefix
 from slurm_io.store.deliver import deliver
 from slurm_io.store.files import read_json_if_there
 from slurm_io.store.markers import arrived
@@ -33,8 +35,12 @@ def recover(store: Path) -> list[str]:
     """
     if not _is_own_folder(store):
         return []
-    told = read_json_if_there(store / STORE_FILE) or {}
-    return [node for node, spool in _spools(told) if _bring_home(store, node, spool, told)]
+    return [
+        node
+        for told in told_by_nodes(store)
+        for node, spool in _spools(told)
+        if _bring_home(store, node, spool, told)
+    ]
 
 
 def _spools(told: dict[str, Any]) -> Iterator[tuple[str, Path]]:
@@ -62,6 +68,8 @@ def _bring_home(store: Path, node: str, spool: Path, told: dict[str, Any]) -> bo
 
 def _seal_and_deliver(store: Path, node: str, spool: Path, told: dict[str, Any]) -> bool:
     spec = read_json_if_there(spool / "sampler.json") or {}
+    if {path.name for path in spool.iterdir()} <= {LOCK_FILE}:
+        _remove_spool(spool)  # the last removal was cut short just before its end
     if not told.get("job") or spec.get("job") != told["job"] or spec.get("node") != node:
         return False
     _refuse_while_sampled(store, spool)
@@ -99,9 +107,10 @@ def _remove_rings(ring_dir: object) -> None:
         return
     if not _is_own_folder(Path(ring_dir)):
         return
-    for ring in Path(ring_dir).glob("ring-*"):
-        with contextlib.suppress(OSError):
-            ring.unlink()
+    for pattern in ("ring-*", *MEETING_FILES):
+        for path in Path(ring_dir).glob(pattern):
+            with contextlib.suppress(OSError):
+                path.unlink()
     with contextlib.suppress(OSError):
         Path(ring_dir).rmdir()
 

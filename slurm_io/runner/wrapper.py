@@ -1,5 +1,8 @@
 """The life of ``slurm-io run``: prepare, launch, pass signals, collect, finish.
 
+Of the tasks of an srun step the first one on each node does so, the others become their command
+(:mod:`slurm_io.runner.meeting`); its sampler stays until the last of them has ended.
+
 Process tree: this wrapper → sampler (:mod:`slurm_io.sampler.launch`) → the command. The wrapper
 prints nothing unless its stderr is a terminal, so that the command's output stays untouched; what
 went wrong on our side stands in ``run.log`` of the store.
@@ -14,13 +17,18 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from slurm_io.errors import SlurmIoError
 from slurm_io.runner.child import CommandEnd, launch, wait_for_command
 from slurm_io.runner.finish import finish
-from slurm_io.runner.place import Place, prepare
+from slurm_io.runner.follow import become
+from slurm_io.runner.meeting import Meeting
+from slurm_io.runner.place import meet_the_step, node_name, prepare
+from slurm_io.runner.see_out import see_out
+from slurm_io.runner.step import read_step
 
 
 @dataclass(frozen=True)
@@ -36,23 +44,45 @@ class RunOptions:
 
 def run_command(options: RunOptions) -> int:
     """Run the command to its end and return its exit code (or die of its signal)."""
-    place = prepare(options.argv, options.output, options.spool_parent)
+    meeting = meet_the_step(read_step(os.environ, node_name(os.environ)))
+    if meeting is not None and not meeting.leads:
+        end = become(options.argv, meeting.folder, hook=options.hook)
+        _complain(end, options)
+        return _leave_as(end)
     try:
-        end, sampler = _run(place, options)
-        if end.errno is not None:
-            print(f"slurm-io: {options.argv[0]}: {os.strerror(end.errno)}", file=sys.stderr)
-        _release_pipes()
-        _stop(sampler)
-        with contextlib.suppress(SlurmIoError):
-            finish(place, end, report=options.report)
+        end = _record(options, meeting)
     finally:
-        shutil.rmtree(place.ring_dir, ignore_errors=True)
+        if meeting is not None:
+            meeting.dissolve()
     return _leave_as(end)
 
 
-def _run(place: Place, options: RunOptions) -> tuple[CommandEnd, subprocess.Popen[bytes]]:
-    launched = launch(place, options.argv, hook=options.hook)
-    return wait_for_command(launched), launched.sampler
+def _record(options: RunOptions, meeting: Meeting | None) -> CommandEnd:
+    """Prepare, run the command under a sampler, bring the recording home."""
+    place = prepare(options.argv, options.output, options.spool_parent, meeting)
+    try:
+        began_s = time.monotonic()
+        if meeting is not None:
+            meeting.open()
+        launched = launch(place, options.argv, hook=options.hook)
+        end = wait_for_command(launched)
+        _complain(end, options)
+        _release_pipes()
+        stayed = 0
+        if meeting is not None and place.step is not None:
+            stayed = see_out(meeting, place.step, began_s, end, launched.sampler)
+        _stop(launched.sampler)
+        with contextlib.suppress(SlurmIoError, OSError):  # the exit code is the command's
+            finish(place, end, report=options.report, stayed=stayed)
+    finally:
+        if meeting is None:
+            shutil.rmtree(place.ring_dir, ignore_errors=True)
+    return end
+
+
+def _complain(end: CommandEnd, options: RunOptions) -> None:
+    if end.errno is not None:
+        print(f"slurm-io: {options.argv[0]}: {os.strerror(end.errno)}", file=sys.stderr)
 
 
 def _release_pipes() -> None:

@@ -13,6 +13,7 @@ from slurm_io.host.read import read_bytes, read_optional_text
 from slurm_io.model import SamplerSpec
 from slurm_io.sampler.membership import Membership
 from slurm_io.sampler.processes import Process, ProcessTable
+from slurm_io.sampler.registered import registered_tasks
 from slurm_io.sampler.roles import Image, RoleJudge, program_of
 
 _YOUNG_REFRESHES = 3  # before exec a task still looks like slurmstepd: judge it again
@@ -47,7 +48,7 @@ class Discovery:
         lost = [pid for pid in self._of_job if pid in gone or self._table.get(pid) is None]
         for pid in lost:
             del self._of_job[pid]
-        joined = self._judge_membership(new)
+        joined = self._judge_membership(new) | self._join_registered()
         moved = self._reread_members()
         if lost or joined or moved or dict(ranks) != self._ranks:
             self._ranks = dict(ranks)
@@ -104,6 +105,24 @@ class Discovery:
     def _join(self, process: Process) -> None:
         self._of_job[process.pid] = process
         self.processes_seen += 1
+
+    def _join_registered(self) -> bool:
+        """The other tasks of an srun step: `slurm-io run` registered them in the ring folder."""
+        if self._spec.mode != "user":
+            return False
+        joined = False
+        for pid, starttime in registered_tasks(self._spec.ring_dir):
+            process = None if pid in self._of_job else self._table.get(pid)
+            if process is not None and process.starttime == starttime:
+                self._join_with_all_below(process)
+                joined = True
+        return joined
+
+    def _join_with_all_below(self, process: Process) -> None:
+        self._join(process)
+        for other in sorted(self._table.all(), key=lambda other: other.starttime):
+            if other.pid not in self._of_job and other.ppid in self._of_job:
+                self._join(other)
 
     def _looks_different(self, process: Process) -> bool:
         """Owner, parent and name of a young process may still change (setuid, exec)."""

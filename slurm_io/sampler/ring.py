@@ -75,7 +75,7 @@ class Ring:
             return False
 
     def drain(self, most: int = _DRAIN_RECORDS) -> Iterator[Record]:
-        """New whole records in order, about `most`. Stops at the first one that is not there yet."""
+        """New whole records in order, about `most`. Stops at the first not there yet."""
         self._pass_a_hole()
         for _ in range(max(1, min(most, _DRAIN_RECORDS) // _CHUNK_RECORDS)):
             raw = self._read_chunk()

@@ -14,6 +14,7 @@ import fcntl
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
@@ -30,6 +31,8 @@ from slurm_io.store.table_files import read_stream
 
 _TEMPORARY_PREFIX = ".seal-"
 _NICENESS = 19
+_LOCK_POLL_S = 0.1
+_OTHER_SEALER_S = 120.0  # a killed sampler's child may still be at work on a rotated stream
 
 
 @dataclass
@@ -53,13 +56,15 @@ class SealResult:
         return asdict(self)
 
 
-def seal_spool(spool: Path) -> SealResult:
+def seal_spool(spool: Path, wait_s: float = 0.0) -> SealResult:
     """Seal every stream in `spool` that has no living writer; safe to run again at any time.
+
+    Another process that is sealing the same folder is waited for up to `wait_s` seconds.
 
     Raises StoreError when the folder cannot be used at all or is being sealed by another process.
     """
     result = SealResult()
-    with _alone_in(spool):
+    with _alone_in(spool, wait_s):
         _number_streams(spool, result)
         _remove_leftovers(spool, writer_lives=bool(result.live))
         for part in list_parts(spool):
@@ -72,14 +77,17 @@ def seal_spool(spool: Path) -> SealResult:
 
 
 @contextmanager
-def _alone_in(spool: Path) -> Iterator[None]:
+def _alone_in(spool: Path, wait_s: float) -> Iterator[None]:
     """Hold the folder's lock; the kernel frees it however the process ends."""
     try:
         fd = os.open(spool, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as exc:
         raise StoreError(f"cannot seal {spool}: {why(exc)}") from exc
     try:
-        if not _locked(fd):
+        deadline_s = time.monotonic() + wait_s
+        while not (is_ours := _locked(fd)) and time.monotonic() < deadline_s:
+            time.sleep(_LOCK_POLL_S)
+        if not is_ours:
             raise StoreError(f"{spool} is being sealed by another process")
         yield
     finally:
@@ -192,7 +200,7 @@ def main(arguments: list[str]) -> int:
         return 2
     os.nice(_NICENESS)
     try:
-        result = seal_spool(Path(arguments[0]))
+        result = seal_spool(Path(arguments[0]), wait_s=_OTHER_SEALER_S)
     except SlurmIoError as exc:
         print(exc, file=sys.stderr)
         return exc.exit_code

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -52,19 +53,24 @@ def profiled_run(
     """A run whose sampler is at work and whose command has a ring; nothing lives on after it."""
     store, spools = folder / "store", folder / "spools"
     spools.mkdir()
+    rings: Path | None = None
     own = ["run", *options, "--spool", str(spools), "-o", str(store), "--"]
     wrapper = subprocess.Popen(
         [*SLURM_IO, *own, sys.executable, "-c", script, "0.01"], start_new_session=True
     )
     try:
         wait_until(lambda: any(spools.glob("*/meta.json")))
-        yield _look(wrapper, store, next(spools.iterdir()))
+        run = _look(wrapper, store, next(spools.iterdir()))
+        rings = run.ring_dir
+        yield run
     finally:
         for pid in _session_of(wrapper.pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         wrapper.kill()
         wrapper.wait()
+        if rings is not None:
+            shutil.rmtree(rings, ignore_errors=True)
 
 
 def report(store: Path, *options: str) -> subprocess.CompletedProcess[str]:

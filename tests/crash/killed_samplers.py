@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slurm_io.model import SamplerSpec
-from tests.crash.watched_job import wait_until
 from tests.sampler.running_sampler import make_spool
 
 
@@ -85,6 +84,3 @@ def _kill(one: _Running) -> Killed:
     killed_ns = time.monotonic_ns()
     one.process.wait()
     return Killed(one.spool, one.ready_ns, killed_ns)
-
-
-__all__ = ["Killed", "kill_samplers", "wait_until"]

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ def tiny(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def run_until_dropped(spool: Path, full: Any) -> dict[str, Any]:
+def run_until_dropped(spool: Path, full: Callable[[], bool]) -> dict[str, Any]:
     """A sampler that fills its spool, then lives a second in that state; its ``self.json``."""
     with sampler(spool) as process:
         wait_for(spool / "meta.json")

@@ -42,7 +42,7 @@ def record(room: SlurmdRoom) -> list[int]:
 
 def steps_in(spool: Path) -> int:
     try:
-        return open_job(spool).table("steps", ["pid"]).num_rows
+        return int(open_job(spool).table("steps", ["pid"]).num_rows)
     except StoreError:
         return 0
 
@@ -90,3 +90,13 @@ def test_a_finisher_killed_many_times(room: SlurmdRoom, seed: int) -> None:
     starts = record(room)
     finish_killed_at(room, [chance.uniform(0.0, 2.0) for _ in range(5)])
     check(room, starts)
+
+
+def test_what_another_jobs_finisher_could_not_remove_goes_too(room: SlurmdRoom) -> None:
+    """A user may leave more files in a ring folder than rm(1) removes within its time."""
+    record(room)
+    left = room.runtime().parent / ".old-3-0.99"
+    (left / "ring").mkdir(parents=True)
+    (left / "ring" / "litter").touch()
+    finish_killed_at(room, [])
+    wait_until(lambda: not left.exists())

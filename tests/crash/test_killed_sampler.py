@@ -5,9 +5,9 @@ The sampler is the real one with its default rates, the ring is written by the r
 
 from __future__ import annotations
 
-import os
 import random
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,7 @@ from slurm_io.store.reader import open_job
 from slurm_io.store.seal import seal_spool
 from tests.crash.killed_samplers import Killed, kill_samplers
 from tests.crash.stores import assert_prefix, bring_home, report_of, said_missing, steps_of
-from tests.crash.watched_job import batches_in_ring, wait_until, watched_job
+from tests.crash.watched_job import batches_in_ring, stop, wait_until, watched_job
 from tests.hook.ring_reader import Batch
 
 AT_ONCE = 5
@@ -37,8 +37,10 @@ def test_fifty_killed_samplers(tmp_path: Path) -> None:
 
 def kill_round_after_round(tmp_path: Path, kills: int, seed: int) -> None:
     chance = random.Random(seed)
-    lives_s = [chance.uniform(0.3, 4.0) for _ in range(kills)]
-    early = [number % 5 == 4 for number in range(kills)]  # among imports and first looks
+    # Every fifth dies among its imports and first looks, every fifth after several flushes.
+    early = [number % AT_ONCE == 4 for number in range(kills)]
+    late = [number % AT_ONCE == 3 for number in range(kills)]
+    lives_s = [chance.uniform(6.0, 9.0) if one else chance.uniform(0.3, 4.0) for one in late]
     begun, seen = 0, 0
     for first in range(0, kills, AT_ONCE):
         folder = tmp_path / f"round{first}"
@@ -46,7 +48,7 @@ def kill_round_after_round(tmp_path: Path, kills: int, seed: int) -> None:
         part = slice(first, first + AT_ONCE)
         with watched_job(folder / "rings") as job:
             killed = kill_samplers(folder, job.pid, lives_s[part], early[part])
-            os.kill(job.pid, signal.SIGSTOP)
+            stop(job)
             truth = batches_in_ring(folder / "rings")
         for number, one in enumerate(killed):
             rows = check(one, truth, folder / f"store{number}")
@@ -97,14 +99,14 @@ def how_many_must_be_there(killed: Killed, truth: list[Batch]) -> int:
 def test_the_job_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
     with watched_job(tmp_path / "rings") as job:
         kill_samplers(tmp_path, job.pid, [1.2], [False])
-        before = ring_length(tmp_path / "rings", job.pid)
-        wait_until(lambda: ring_length(tmp_path / "rings", job.pid) > before + 10)
+        before = ring_length(tmp_path / "rings", job)
+        wait_until(lambda: ring_length(tmp_path / "rings", job) > before + 10)
         assert job.poll() is None
 
 
-def ring_length(rings: Path, pid: int) -> int:
-    os.kill(pid, signal.SIGSTOP)
+def ring_length(rings: Path, job: subprocess.Popen[bytes]) -> int:
+    stop(job)
     try:
         return len(batches_in_ring(rings))
     finally:
-        os.kill(pid, signal.SIGCONT)
+        job.send_signal(signal.SIGCONT)

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from tests.crash.stores import bring_home, report_of, said_missing, steps_of
-from tests.crash.watched_job import wait_until, watched_job
+from tests.crash.watched_job import stop, wait_until, watched_job
 from tests.sampler.running_sampler import facts, make_spool, sampler, wait_for
 
 IN_BURSTS = """
@@ -47,7 +47,7 @@ def test_a_stopped_sampler_and_a_ring_written_three_times_over(tmp_path: Path) -
             wait_until(lambda: written(rings) > 60_000)
             process.send_signal(signal.SIGCONT)
             time.sleep(1.5)
-            job.send_signal(signal.SIGSTOP)
+            stop(job)
             time.sleep(0.6)
             process.send_signal(signal.SIGTERM)
             assert process.wait(20) == 0

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import slurm_io
@@ -61,9 +61,14 @@ def batches_in_ring(rings: Path) -> list[Batch]:
     return ring.batches
 
 
-def wait_until(holds: object, seconds: float = 30.0) -> None:
+def stop(job: subprocess.Popen[bytes]) -> None:
+    """SIGSTOP, and wait until it has taken effect."""
+    job.send_signal(signal.SIGSTOP)
+    os.waitpid(job.pid, os.WUNTRACED)
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
     """Until `holds()` is true."""
-    assert callable(holds)
     deadline_s = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline_s, f"not within {seconds} s"

@@ -16,8 +16,9 @@ import pytest
 
 from slurm_io.errors import StoreError
 from slurm_io.sampler.main import claim
-from slurm_io.store.recover import recover_stream
+from slurm_io.store.reader import open_job
 from slurm_io.store.schema import TABLES
+from slurm_io.store.seal import seal_spool
 from tests.sampler.ring_maker import starttime_of
 from tests.sampler.running_sampler import facts, job, make_spool, sampler, wait_for
 
@@ -41,10 +42,7 @@ while True:
 
 
 def table(spool: Path, name: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
-    for path in sorted(spool.glob(f"{name}*.arrows")):
-        for batch in recover_stream(path).batches:
-            rows += batch.to_pylist()
+    rows: list[dict[str, Any]] = open_job(spool).table(name).to_pylist()
     return rows
 
 
@@ -167,6 +165,7 @@ def kill_at_random(tmp_path: Path, times: int, seed: int) -> None:
                     wait_until_it_runs(spool, process.pid)
                 time.sleep(chance.random() * 0.9)
                 process.kill()
+    seal_spool(spool, wait_s=60)  # a killed sampler's sealing child may still be at work
     found = {name: table(spool, name) for name in TABLES}
     assert found["steps"]  # how many depends on how fast each sampler came up
     assert found["node"]
