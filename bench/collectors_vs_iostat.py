@@ -6,7 +6,7 @@ left out), iostat and pidstat with a 1 s interval, node_exporter scraped once a 
 the CPU of the whole process is counted between two moments after its start, so its start is free.
 CPU time, not wall time: other load on the machine moves the numbers little.
 
-    python bench/collectors_vs_iostat.py [--seconds 20] [--rounds 3] [--json]
+    python bench/collectors_vs_iostat.py [--seconds 12] [--rounds 2] [--json]
 
 Prints a table: microseconds of CPU per tick, and how many times cheaper than each peer.
 """
@@ -18,55 +18,28 @@ import contextlib
 import json
 import multiprocessing
 import os
-import shutil
-import socket
 import statistics
-import subprocess
 import sys
 import time
-import urllib.request
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
+
+from lab.peers import (
+    EXPORTER,
+    IOSTAT,
+    PIDSTAT,
+    Peer,
+    cpu_s,
+    installed_peers,
+    running,
+    scrape_each_second,
+)
 
 from slurm_io.collectors.base import Context, Member, Tick
 from slurm_io.host.pidstat import parse_stat
 
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 COLLECTORS = ("block", "node", "cgroup", "capacity", "process")
 SETTLE_S = 1.5
-
-
-@dataclass(frozen=True)
-class Peer:
-    """A peer: its command and what it is compared with."""
-
-    name: str
-    argv: tuple[str, ...]
-    scrape_port: int | None = None
-
-
-def peers(seconds: int) -> Iterator[Peer]:
-    """The peers that are installed here."""
-    count = str(seconds + 10)
-    if iostat := shutil.which("iostat"):
-        yield Peer("iostat -dxk 1", (iostat, "-dxk", "1", count))
-    if pidstat := shutil.which("pidstat"):
-        yield Peer("pidstat -dur 1", (pidstat, "-dur", "1", count))
-    if exporter := shutil.which("prometheus-node-exporter") or shutil.which("node_exporter"):
-        port = free_port()
-        yield Peer(
-            "node_exporter, scraped each 1 s",
-            (exporter, f"--web.listen-address=127.0.0.1:{port}", "--log.level=error"),
-            port,
-        )
-
-
-def free_port() -> int:
-    """A TCP port nobody listens on at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def members() -> tuple[Member, ...]:
@@ -114,27 +87,8 @@ def measure_collector(name: str, seconds: int, result: Callable[[float], None]) 
     result(spent_ns / 1e9 + children.children_user + children.children_system)
 
 
-def cpu_s(pid: int) -> float:
-    """CPU seconds of a process by the scheduler's own count (nanoseconds), all threads."""
-    total_ns = 0
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        with contextlib.suppress(OSError):
-            total_ns += int((task / "schedstat").read_text().split()[0])
-    return total_ns / 1e9
-
-
-def scrape(port: int) -> None:
-    """Fetch all metrics once."""
-    with contextlib.suppress(OSError):
-        urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read()
-
-
-def measure_all(seconds: int) -> dict[str, float]:
+def measure_all(seconds: int, peers: tuple[Peer, ...]) -> dict[str, float]:
     """One round: CPU microseconds per tick by name."""
-    running = [
-        (peer, subprocess.Popen(peer.argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-        for peer in peers(seconds)
-    ]
     spawn = multiprocessing.get_context("spawn")
     channels = {}
     for name in COLLECTORS:
@@ -142,35 +96,28 @@ def measure_all(seconds: int) -> dict[str, float]:
         child = spawn.Process(target=measure_collector, args=(name, seconds, sender.send))
         child.start()
         channels[name] = (child, receiver)
-    try:
-        time.sleep(SETTLE_S)
-        before = {peer.name: cpu_s(process.pid) for peer, process in running}
-        for _ in range(seconds):
-            until_s = time.monotonic() + 1
-            for peer, _ in running:
-                if peer.scrape_port is not None:
-                    scrape(peer.scrape_port)
-            time.sleep(max(0.0, until_s - time.monotonic()))
-        after = {peer.name: cpu_s(process.pid) for peer, process in running}
-        found = {name: receiver.recv() for name, (_, receiver) in channels.items()}
-        found |= {name: after[name] - before[name] for name in before}
-    finally:
-        for _, process in running:
-            process.kill()
-            process.wait()
-        for child, _ in channels.values():
-            child.join(5)
+    with running(peers) as pids:
+        try:
+            time.sleep(SETTLE_S)
+            before = {name: cpu_s(pid) for name, pid in pids.items()}
+            scrape_each_second(peers, seconds)
+            found = {name: cpu_s(pid) - before[name] for name, pid in pids.items()}
+            found |= {name: receiver.recv() for name, (_, receiver) in channels.items()}
+        finally:
+            for child, _ in channels.values():
+                child.join(5)
     return {name: spent_s / seconds * 1e6 for name, spent_s in found.items()}
 
 
 def main() -> int:
     """Run the rounds and print medians and ratios."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=int, default=20)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    rounds = [measure_all(arguments.seconds) for _ in range(arguments.rounds)]
+    peers = installed_peers(arguments.seconds)
+    rounds = [measure_all(arguments.seconds, peers) for _ in range(arguments.rounds)]
     medians = {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
     if arguments.json:
         print(json.dumps({"cpu_us_per_tick": medians, "rounds": rounds}))
@@ -187,9 +134,9 @@ def print_table(medians: dict[str, float], rounds: list[dict[str, float]]) -> No
         print(f"{name:34} {median:10.0f} {min(values):10.0f} {max(values):10.0f}")
     ours = [name for name in COLLECTORS if name in medians]
     for peer, compared in (
-        ("iostat -dxk 1", ("block",)),
-        ("pidstat -dur 1", ("process",)),
-        ("node_exporter, scraped each 1 s", ("block", "node", "capacity")),
+        (IOSTAT, ("block",)),
+        (PIDSTAT, ("process",)),
+        (EXPORTER, ("block", "node", "capacity")),
     ):
         if peer in medians and all(name in ours for name in compared):
             total = sum(medians[name] for name in compared)

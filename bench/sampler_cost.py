@@ -1,10 +1,11 @@
-"""What one sampler costs beside 8 ranks and 64 loader workers.
+"""What one sampler costs beside 8 ranks and 64 loader workers, and its peers in the same run.
 
-    python -m bench.sampler_cost [--seconds 20] [--warm-up 25] [--threads 2]
+    python bench/sampler_cost.py [--seconds 30] [--threads 2] [--no-peers]
 
-The ranks are plain processes with a ring that grows by ten batches a second; the workers wait for
-a pipe or a lock or read a file, each with as many waiting threads as asked for. Prints CPU
-milliseconds a second (the warm-up left out), peak RSS, rows and bytes.
+The job is bench/lab/crew.py. Sampler, iostat, pidstat and node_exporter watch it at the same time,
+once a second (the sampler looks at waits several times more). CPU by the scheduler's own count
+between two moments after everybody's start, children included; peak RSS; bytes passed to write
+calls. Then where the sampler's CPU goes, as it says itself in self.json (its start included).
 """
 
 from __future__ import annotations
@@ -17,54 +18,45 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
+
+from lab.peers import (
+    cpu_s,
+    installed_peers,
+    rss_peak_bytes,
+    running,
+    scrape_each_second,
+    written_bytes,
+)
 
 from slurm_io.model import JobIdentity, SamplerSpec
 
-_FAKE_RANK = """
-import os, subprocess, sys, threading, time
-from pathlib import Path
-from tests.sampler.ring_maker import RingMaker
-threads, workers = int(sys.argv[2]), int(sys.argv[3])
-never = threading.Event()
-for _ in range(threads):
-    threading.Thread(target=never.wait, daemon=True).start()
-ring = RingMaker(Path(sys.argv[1]), n_records=16384, greeting={"rank": int(sys.argv[4])})
-for number in range(workers):
-    if os.fork() == 0:
-        for _ in range(threads):
-            threading.Thread(target=never.wait, daemon=True).start()
-        reader, writer = os.pipe()
-        if number % 4 == 0:
-            os.read(reader, 1)
-        if number % 4 == 1:
-            never.wait()
-        with open(sys.executable, "rb", buffering=0) as file:
-            while os.getppid() > 1:
-                file.seek(0)
-                file.read(65536)
-                time.sleep(0.02)
-        os._exit(0)
-while True:
-    ring.phase(1, 0)
-    began = time.monotonic_ns()
-    time.sleep(0.05)
-    ring.batch(began, time.monotonic_ns())
-    ring.phase(0)
-    time.sleep(0.05)
-"""
+CREW = Path(__file__).parent / "lab" / "crew.py"
+SETTLE_S = 8
+OURS = "slurm_io sampler"
+BUDGET_MS, BUDGET_MIB = 3.0, 25
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a watcher used for one sample a second."""
+
+    cpu_ms: float
+    rss_peak_mib: float
+    written_bytes: float
 
 
 def main() -> None:
     """Run it and print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("--warm-up", type=float, default=25.0, help="the governor settles in it")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=int, default=30)
     parser.add_argument("--ranks", type=int, default=8)
     parser.add_argument("--workers", type=int, default=64)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--hz", type=float, default=10.0)
     parser.add_argument("--budget", type=float, default=0.003)
+    parser.add_argument("--no-peers", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         measure(options, Path(folder))
@@ -75,59 +67,92 @@ def measure(options: argparse.Namespace, folder: Path) -> None:
     spool, rings = folder / "spool", folder / "rings"
     spool.mkdir()
     rings.mkdir()
+    sizes = map(str, (options.ranks, options.workers, options.threads))
     crew = subprocess.Popen(
-        [sys.executable, "-c", _crew_program(options, rings)], start_new_session=True
-    )
-    time.sleep(3)
+        [sys.executable, str(CREW), str(rings), *sizes], start_new_session=True
+    )  # fmt: skip
+    try:
+        time.sleep(3)
+        costs = watch(options, spool, rings, crew.pid)
+    finally:
+        os.killpg(crew.pid, signal.SIGKILL)
+        crew.wait()
+    print_costs(costs, options.seconds)
+    print_sources(spool)
+
+
+def watch(options: argparse.Namespace, spool: Path, rings: Path, root_pid: int) -> dict[str, Cost]:
+    """Sampler and peers over the job; what each used."""
     spec = SamplerSpec(
         job=JobIdentity("bench", "1", 0, "bench", os.getuid()), node="here", mode="user",
-        spool=str(spool), ring_dir=str(rings), root_pid=crew.pid, waits_hz=options.hz,
+        spool=str(spool), ring_dir=str(rings), root_pid=root_pid, waits_hz=options.hz,
         budget_share=options.budget,
     )  # fmt: skip
     (spool / "sampler.json").write_text(json.dumps(spec.to_dict()))
     sampler = subprocess.Popen([sys.executable, "-m", "slurm_io.sampler", str(spool)])
+    peers = () if options.no_peers else installed_peers(options.seconds + SETTLE_S)
     try:
-        time.sleep(options.warm_up)
-        before_s = cpu_s(sampler.pid)
-        time.sleep(options.seconds)
-        used_s = cpu_s(sampler.pid) - before_s
+        with running(peers) as pids:
+            pids = {OURS: sampler.pid} | pids
+            scrape_each_second(peers, SETTLE_S)
+            before = {name: (cpu_s(pid), written_bytes(pid)) for name, pid in pids.items()}
+            began_s = time.monotonic()
+            scrape_each_second(peers, options.seconds)
+            costs = {
+                name: cost_since(before[name], pid, time.monotonic() - began_s)
+                for name, pid in pids.items()
+            }
         sampler.send_signal(signal.SIGTERM)
         sampler.wait(10)
     finally:
         sampler.kill()
-        os.killpg(crew.pid, signal.SIGKILL)
-        crew.wait()
-    print(f"cpu           {1000 * used_s / options.seconds:.2f} ms/s over {options.seconds:g} s")
-    print_figures(spool)
+        sampler.wait()
+    return costs
 
 
-def _crew_program(options: argparse.Namespace, rings: Path) -> str:
-    per_rank = options.workers // options.ranks
-    return (
-        "import subprocess, sys, time\n"
-        f"program = {_FAKE_RANK!r}\n"
-        f"ranks = [subprocess.Popen([sys.executable, '-c', program, {str(rings)!r}, "
-        f"'{options.threads}', '{per_rank}', str(r)]) for r in range({options.ranks})]\n"
-        "time.sleep(3600)\n"
+def cost_since(before: tuple[float, int], pid: int, seconds: float) -> Cost:
+    """What a process used in each of the last `seconds`."""
+    used_s, written = cpu_s(pid) - before[0], written_bytes(pid) - before[1]
+    return Cost(1000 * used_s / seconds, rss_peak_bytes(pid) / 2**20, written / seconds)
+
+
+def print_costs(costs: dict[str, Cost], seconds: int) -> None:
+    """The table, each peer as a multiple of ours, and the budget."""
+    ours = costs[OURS]
+    head = f"{'CPU ms/sample':>14}{'RSS MiB':>10}{'bytes/sample':>14}{'CPU / ours':>12}"
+    print(f"{f'{seconds} s at 1 Hz':32}{head}")
+    for name, cost in costs.items():
+        print(
+            f"{name:32}{cost.cpu_ms:14.2f}{cost.rss_peak_mib:10.1f}{cost.written_bytes:14.0f}"
+            f"{cost.cpu_ms / ours.cpu_ms:12.2f}"
+        )
+    total_ms = sum(cost.cpu_ms for name, cost in costs.items() if name != OURS)
+    if total_ms:
+        print(f"{'all peers together':32}{total_ms:14.2f}{'':24}{total_ms / ours.cpu_ms:12.2f}")
+    print(
+        f"budget {BUDGET_MS} ms: {kept(ours.cpu_ms <= BUDGET_MS)}; "
+        f"{BUDGET_MIB} MiB: {kept(ours.rss_peak_mib <= BUDGET_MIB)}\n"
     )
 
 
-def cpu_s(pid: int) -> float:
-    """User and system time of a process and the children it waited for."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+def kept(is_kept: bool) -> str:
+    """In a word."""
+    return "kept" if is_kept else "MISSED"
 
 
-def print_figures(spool: Path) -> None:
+def print_sources(spool: Path) -> None:
     """What self.json and the streams say."""
     own = json.loads((spool / "self.json").read_text())
     meta = json.loads((spool / "meta.json").read_text())
-    print(f"rss peak      {own['rss_peak_bytes'] / 2**20:.1f} MiB")
+    print(f"cpu           {1000 * own['cpu_s'] / own['wall_s']:.2f} ms/s with the start")
     print(f"passes        {own['waits_passes']}, {own['waits_hz']} Hz at the end")
     print(f"seen          {len(meta['ranks'])} ranks, {meta['workers_seen']} workers")
     for name, use in own["collectors"].items():
         runs = max(1, use["runs"])
-        print(f"  {name:13} {use['runs']:5} runs {1e6 * use['cpu_s'] / runs:8.0f} µs each")
+        print(
+            f"  {name:13} {use['runs']:5} runs {1e6 * use['cpu_s'] / runs:8.0f} µs each"
+            f" {1e3 * use['cpu_s'] / own['wall_s']:7.2f} ms/s"
+        )
     for table, rows in own["rows"].items():
         size = sum(path.stat().st_size for path in spool.glob(f"{table}*.arrows"))
         print(f"  {table:13} {rows:6} rows {size / max(1, rows):8.0f} bytes each")

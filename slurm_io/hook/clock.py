@@ -1,8 +1,8 @@
 """Times the waits of one epoch of one loader: the hot path.
 
-`wrap_next` does a batch's work in the wrapper itself, with bare numbers and words packed ahead
-(contracts.md, section 1): each call less, each value less to pack is a twentieth of what a step
-may cost.
+`wrap_next` does a batch's work in the wrapper itself and writes the ring in words of eight bytes
+(contracts.md, section 1), with bare numbers. Between two batches a training has emptied the caches:
+code that is not touched is what counts then, and storing words touches half of what struct does.
 
 Only the outermost timed call of a thread counts: a watched loader that asks a DataLoader, or a
 dataset that calls torch.load, gives one record.
@@ -11,7 +11,6 @@ dataset that calls torch.load, gives one record.
 from __future__ import annotations
 
 import functools
-import struct
 import sys
 from _thread import get_ident
 from time import monotonic_ns
@@ -28,10 +27,7 @@ if TYPE_CHECKING:
 
 _BUSY = SESSION.busy
 _MASK = record.N_RECORDS - 1
-# record.TIMED with kind, flags, loader and epoch as one word; record.PHASE with the first two.
-_BATCH = struct.Struct("<QQQQIIQqQ")
-_PHASE = struct.Struct("<QQ")
-_PHASE_AND_COUNT = struct.Struct("<QQQ")
+_UNKNOWN_WORD = 0xFFFFFFFFFFFFFFFF  # record.UNKNOWN
 _FIRST_BIT = record.FIRST << 8
 _CUDA_BIT = record.CUDA << 8
 
@@ -130,8 +126,6 @@ def wrap_next(
     `adopt` gives a clock, or None, to an object that has none yet. Raises what `original` raises.
     """
     session, busy, now_ns = SESSION, _BUSY, monotonic_ns
-    pack_batch, pack_phase = _BATCH.pack_into, _PHASE.pack_into
-    pack_phase_and_count = _PHASE_AND_COUNT.pack_into
 
     @functools.wraps(original)
     def timed_next(self: Any) -> Any:
@@ -151,7 +145,9 @@ def wrap_next(
             busy.add(thread)
             start_ns = now_ns()
             if clock.on_main:
-                pack_phase(ring.mapped, 32, clock.wait_word, start_ns)
+                words = ring.words
+                words[5] = start_ns
+                words[4] = clock.wait_word
         except BaseException as error:
             give_up(thread, error)
             return original(self)
@@ -170,12 +166,20 @@ def wrap_next(
                 i = next(ring.numbers)
                 number = i + 1
                 index = clock.index
-                pack_batch(
-                    ring.mapped, 4096 + ((i & _MASK) << 6), number, clock.batch_word, start_ns,
-                    end_ns, index, session.steps, session.step_end_ns, -1, number,
-                )  # fmt: skip
+                words = ring.words
+                at = 512 + ((i & _MASK) << 3)
+                words[at] = number
+                words[at + 1] = clock.batch_word
+                words[at + 2] = start_ns
+                words[at + 3] = end_ns
+                words[at + 4] = index | session.steps << 32
+                words[at + 5] = session.step_end_ns
+                words[at + 6] = _UNKNOWN_WORD
+                words[at + 7] = number  # last: only now is the record whole
                 if clock.on_main:
-                    pack_phase_and_count(ring.mapped, 32, 0, end_ns, number)
+                    words[5] = end_ns
+                    words[4] = 0
+                    words[6] = number
                 if not index:
                     clock.batch_word &= ~_FIRST_BIT
                 clock.index = index + 1

@@ -10,6 +10,7 @@ import errno
 import itertools
 import mmap
 import os
+import sys
 import time
 
 from . import greeting, record, text
@@ -22,13 +23,15 @@ _MASK = record.N_RECORDS - 1
 class Ring:
     """Writer of one mapped ring. Records of several threads do not mix: each takes its own number.
 
-    `mapped` and `numbers` are open for the hot path (clock.py), which writes its batches itself.
+    `words` (the mapping in units of 8 bytes) and `numbers` are open for the hot path (clock.py),
+    which writes its batches itself.
     """
 
-    __slots__ = ("mapped", "numbers", "_text_ids")
+    __slots__ = ("mapped", "words", "numbers", "_text_ids")
 
     def __init__(self, mapped: mmap.mmap) -> None:
         self.mapped = mapped
+        self.words = memoryview(mapped).cast("Q")
         self.numbers = itertools.count()  # next() on it is atomic
         self._text_ids = itertools.count(1)
 
@@ -68,6 +71,8 @@ class Ring:
 def create_ring(folder: str) -> Ring:
     """A new ring for this process in `folder`. Raises OSError; leaves no half-made file behind."""
     _refuse_small_file_limit()
+    if sys.byteorder != "little":  # the hot path stores native words
+        raise OSError(errno.ENOTSUP, "rings are little endian, this machine is not")
     starttime = greeting.process_starttime()
     path = os.path.join(folder, "ring-%d-%d" % (os.getpid(), starttime))
     fd = _open_new(path)

@@ -167,8 +167,7 @@ def kill_at_random(tmp_path: Path, times: int, seed: int) -> None:
                 process.kill()
     seal_spool(spool, wait_s=60)  # a killed sampler's sealing child may still be at work
     found = {name: table(spool, name) for name in TABLES}
-    assert found["steps"]  # how many depends on how fast each sampler came up
-    assert found["node"]
+    assert len(found["steps"]) > times
     for name in ("meta.json", "self.json", "sampler.json"):
         json.loads((spool / name).read_text())
 
