@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 Mode = Literal["user", "slurm"]
+LOCAL_CLUSTER = "local"  # the cluster of a run outside Slurm
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,7 @@ from slurm_io.analysis.rules.base import (
     too_little,
 )
 from slurm_io.analysis.where import find_holders
+from slurm_io.model import LOCAL_CLUSTER
 
 
 @RULES.register("f01_loader_bound")
@@ -120,7 +121,7 @@ def _storage(picture: Picture, share: float, limit: float) -> Finding:
         where=_place(picture, ("storage", "net"), mounts, files),
         evidence=(*evidence, *_shortness(picture)),
         remedy=_storage_remedy(picture, target),
-        commands=_staging(target),
+        commands=_staging(picture, target),
     )
 
 
@@ -176,13 +177,16 @@ def _storage_remedy(picture: Picture, target: str | None) -> str:
     return remedy + "; where it does not fit, pack small files into shards of 100 MB and more"
 
 
-def _staging(target: str | None) -> tuple[str, ...]:
+def _staging(picture: Picture, target: str | None) -> tuple[str, ...]:
+    """Commands that copy `target` to each node; outside Slurm to the only one."""
     if target is None or not target.startswith("/"):
         return ()
     source = shlex.quote(target.rstrip("/") + "/")
+    job = picture.store.job
+    each_node = "" if job is None or job.cluster == LOCAL_CLUSTER else "srun --ntasks-per-node=1 "
     return (
-        'srun --ntasks-per-node=1 mkdir -p "$TMPDIR/dataset"',
-        f'srun --ntasks-per-node=1 rsync -a {source} "$TMPDIR/dataset/"',
+        f'{each_node}mkdir -p "$TMPDIR/dataset"',
+        f'{each_node}rsync -a {source} "$TMPDIR/dataset/"',
     )
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from slurm_io.errors import StoreError, UsageError
-from slurm_io.model import JobIdentity, SamplerSpec
+from slurm_io.model import LOCAL_CLUSTER, JobIdentity, SamplerSpec
 from slurm_io.runner.job_store import candidates, claim, make_folder, write_own
 from slurm_io.runner.meeting import Meeting, meet
 from slurm_io.runner.step import Step, read_step
@@ -145,7 +145,7 @@ def identity(environment: Mapping[str, str]) -> JobIdentity:
     task = environment.get("SLURM_ARRAY_TASK_ID", "")
     gpus = environment.get("SLURM_GPUS_ON_NODE", "")
     return JobIdentity(
-        cluster=environment.get("SLURM_CLUSTER_NAME") or "local",
+        cluster=environment.get("SLURM_CLUSTER_NAME") or LOCAL_CLUSTER,
         job=job,
         restart=int(restart) if restart.isdigit() else 0,
         user=_user_name(),
