@@ -14,6 +14,7 @@ import polars as pl
 
 from slurm_io.analysis.exposure import expose
 from slurm_io.analysis.inputs import Tables
+from slurm_io.analysis.queueing import relieve
 from slurm_io.analysis.samples import CAUSES, assign, explain, read_samples, thinning
 from slurm_io.analysis.seconds import cut_waits, phases, with_second
 from slurm_io.analysis.shares import spread
@@ -44,7 +45,7 @@ def find_causes(tables: Tables, timeline: Timeline, thresholds: Thresholds) -> C
     borders = phases(samples, rows)
     placed = with_second(assign(samples, rows), borders)
     loaders = rows.group_by("proc", "loader").agg(pl.col("workers").any())
-    evidence = explain(placed, loaders)
+    evidence = relieve(explain(placed, loaders), placed, tables, every)
     pieces = cut_waits(rows, borders)
     waits = pieces.group_by("proc", "sec").agg(pl.col("part_s").sum().alias("wait_s"))
     split = spread(waits, evidence, thresholds.sampling)

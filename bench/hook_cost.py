@@ -1,6 +1,6 @@
 """What the hook costs a training step (a `__next__` and an optimizer step), beside known figures.
 
-    python bench/hook_cost.py [--rounds 2000] [--json]
+    python bench/hook_cost.py [--rounds 1500] [--json]
 
 A fake iterator class is wrapped as the hook wraps torch's; the plain and the wrapped class take
 turns in short rounds on one CPU. CPU time of the thread: least and median over the rounds. Other
@@ -181,7 +181,7 @@ def print_table(result: dict[str, Any]) -> None:
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=2000)
+    parser.add_argument("--rounds", type=int, default=1500)
     parser.add_argument("--json", action="store_true", help="one JSON object instead of lines")
     options = parser.parse_args()
     stay_on_one_cpu()

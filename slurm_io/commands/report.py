@@ -40,7 +40,7 @@ def find_store(given: str, here: Path) -> Path:
 
 
 def _job_of(folder_name: str) -> str:
-    """``slurm-io-<job>[.<restart>|.step<step>][-<number>]`` -> ``<job>``."""
+    """``slurm-io-<job>[.<restart>|.step<step>|.run][-<number>]`` -> ``<job>``."""
     return re.split("[.-]", folder_name.removeprefix("slurm-io-"), maxsplit=1)[0]
 
 

@@ -32,11 +32,16 @@ def candidates(
 ) -> Iterator[Path]:
     """The folders to try, in order. A default name gets a number when it is taken; `output` only
     where `numbered` says so."""
-    suffix = "" if step is None else f".step{step.number}"
+    suffix = _own_suffix() if step is None else f".step{step.number}"
     first = output or Path(f"slurm-io-{job.job}{suffix}")
     yield first
     if output is None or numbered:
         yield from (Path(f"{first}-{number}") for number in range(2, _MOST_RUNS))
+
+
+def _own_suffix() -> str:
+    """Where the site's hooks profile the job too, ``slurm-io-<job>`` is the Epilog's to write."""
+    return ".run" if "SLURM_IO_RING_DIR" in os.environ else ""
 
 
 def make_folder(store: Path) -> Path:

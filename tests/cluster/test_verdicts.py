@@ -65,6 +65,8 @@ def test_the_report_beside_the_output_says_so(
     with dataset(scenario, folder) as data:
         run = trained(cluster, scenario, data)
         report = run.report()
+    if os.environ.get("SLURM_IO_KEEP_REPORT"):
+        Path(os.environ["SLURM_IO_KEEP_REPORT"]).write_text(run.report_text())
     assert report["verdict"] == verdict, run.report_text()
     truth = storage_idle_share(read_truth(run.folder / "truth"))
     outcome = judge(scenario, report, truth)
