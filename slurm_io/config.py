@@ -50,7 +50,7 @@ class SamplerConfig:
     enabled: bool = _key(True, Setting("start a sampler at all", "it is what the product does"))
     interval_s: float = _key(
         _SAMPLER["interval_s"].default,
-        Setting("time between two counter samples", "as iostat 1; costs 3 ms CPU", "s", 0.1, 60),
+        Setting("time between two counter samples", "as iostat 1", "s", 0.1, 60),
     )
     waits_hz: float = _key(
         _SAMPLER["waits_hz"].default,
