@@ -34,20 +34,25 @@ class Usage:
 
 
 class Metered:
-    """Context manager: adds the CPU time of its block to a :class:`Usage`; swallows exceptions."""
+    """Context manager: adds the CPU time of its block to a :class:`Usage`; swallows exceptions.
 
-    def __init__(self, usage: Usage) -> None:
+    `has_children`: the block may start children and wait for them.
+    """
+
+    def __init__(self, usage: Usage, has_children: bool = False) -> None:
         self._usage = usage
+        self._has_children = has_children
 
     def __enter__(self) -> None:
-        self._children_s = children_cpu_s()
+        self._children_s = children_cpu_s() if self._has_children else 0.0
         self._cpu_ns = time.process_time_ns()
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
         usage = self._usage
         usage.cpu_ns += time.process_time_ns() - self._cpu_ns
-        children_s = children_cpu_s() - self._children_s
-        usage.children_cpu_s += children_s if children_s < _LARGEST_CHILD_S else 0.0
+        if self._has_children:
+            children_s = children_cpu_s() - self._children_s
+            usage.children_cpu_s += children_s if children_s < _LARGEST_CHILD_S else 0.0
         usage.runs += 1
         if isinstance(error, Exception):
             usage.failures += 1
@@ -79,7 +84,7 @@ class CollectorRunner:
             return []
         interval_ns = None if self._last_ns is None else mono_ns - self._last_ns
         self._last_ns = mono_ns
-        with Metered(self.usage):
+        with Metered(self.usage, has_children=True):
             return self.collector.collect(Tick(ts_ns, mono_ns, interval_ns))
         return []
 
@@ -96,7 +101,7 @@ class CollectorRunner:
 
     def close(self) -> None:
         """Close the source, whatever it thinks of that."""
-        with Metered(self.usage):
+        with Metered(self.usage, has_children=True):
             self.collector.close()
 
     def _is_due(self, mono_ns: int) -> bool:

@@ -13,12 +13,12 @@ from slurm_io.host.read import read_bytes, read_optional_text
 from slurm_io.model import SamplerSpec
 from slurm_io.sampler.membership import Membership
 from slurm_io.sampler.processes import Process, ProcessTable
-from slurm_io.sampler.registered import registered_tasks
+from slurm_io.sampler.registered import RegisteredTasks
 from slurm_io.sampler.roles import Image, RoleJudge, program_of
 
 _YOUNG_REFRESHES = 3  # before exec a task still looks like slurmstepd: judge it again
 _CGROUPS_EVERY = 30
-_REREAD_EVERY = 10
+_REREAD_EVERY = 20
 
 
 class Discovery:
@@ -32,6 +32,7 @@ class Discovery:
         self._membership = Membership(spec)
         self._judge = RoleJudge(self._image_of)
         self._of_job: dict[int, Process] = {}
+        self._registered = RegisteredTasks(spec.ring_dir)
         self._young: list[Process] = []
         self._images: dict[tuple[int, int, str], Image] = {}
         self._members: list[Member] = []
@@ -98,7 +99,9 @@ class Discovery:
                 joined = True
         oldest = self._table.refreshes - _YOUNG_REFRESHES
         self._young = [
-            p for p in (*young, *new) if p.pid not in self._of_job and p.first_seen > oldest
+            p
+            for p in (*young, *(p for p in new if not p.is_old))
+            if p.pid not in self._of_job and p.first_seen > oldest
         ]
         return joined
 
@@ -111,7 +114,7 @@ class Discovery:
         if self._spec.mode != "user":
             return False
         joined = False
-        for pid, starttime in registered_tasks(self._spec.ring_dir):
+        for pid, starttime in self._registered.now():
             process = None if pid in self._of_job else self._table.get(pid)
             if process is not None and process.starttime == starttime:
                 self._join_with_all_below(process)
@@ -137,7 +140,7 @@ class Discovery:
         return [process for pid in pids if (process := self._table.get(pid)) is not None]
 
     def _reread_members(self) -> bool:
-        """Names, parents and deaths of a tenth of the members; whether anything changed."""
+        """Names, parents and deaths of a twentieth of the members; whether anything changed."""
         changed = False
         for process in list(self._of_job.values()):
             is_turn = (process.pid + self._table.refreshes) % _REREAD_EVERY == 0

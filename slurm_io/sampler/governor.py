@@ -34,7 +34,8 @@ STEPS: dict[str, tuple[float, ...]] = {
     DISCOVERY: (1.0, 2.0, 4.0, 8.0),  # seconds
     PROCESS: (1, 2, 5, 10),  # factor on its period
 }
-"""Each source's paces, fastest first. The last of WAITS is for being far over the budget only."""
+"""Each source's paces, fastest first. The last of WAITS is for being far over the budget, when the
+others have slowed down already."""
 
 
 @dataclass(frozen=True)
@@ -127,12 +128,11 @@ class Governor:
         """The source that cost most in the window among those that can still go slower."""
         first, last = self._window[0].by_source, self._window[-1].by_source
         floors = {name: len(steps) - 1 for name, steps in STEPS.items()}
-        floors[WAITS] -= 0 if is_far_over else 1
-        costs = {
-            name: last.get(name, 0.0) - first.get(name, 0.0)
-            for name, level in self._levels.items()
-            if level < floors[name]
-        }
+        costs = {name: last.get(name, 0.0) - first.get(name, 0.0) for name in STEPS}
+        others = [name for name in STEPS if name != WAITS and costs[name] > 0]
+        is_last_resort = all(self._levels[name] == floors[name] for name in others)
+        floors[WAITS] -= 0 if is_far_over and is_last_resort else 1
+        costs = {name: cost for name, cost in costs.items() if self._levels[name] < floors[name]}
         return max(costs, key=lambda name: costs[name]) if costs else None
 
     def _speed_up(self, now_s: float, share: float) -> bool:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from slurm_io.errors import HostError
@@ -20,14 +21,18 @@ from slurm_io.host.pidstat import PidStat, parse_stat
 
 _MOST_NEW_READS = 2000
 _STAT_BYTES = 2048
-_MOST_REREADS = 4
+_MOST_REREADS = 2
 _LISTING_EVERY = 10
 _MOST_KNOWN = 200_000
+_OLD_S = 60.0
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
 class Process:
-    """One process. `first_seen` counts refreshes; `uid` is None when the folder was closed."""
+    """One process. `first_seen` counts refreshes; `uid` is None when the folder was closed;
+    `raw_stat` is the line that was read again last: the same line need not be parsed. `is_old`: it
+    had lived for long when it was first seen."""
 
     pid: int
     starttime: int
@@ -35,6 +40,8 @@ class Process:
     comm: str
     uid: int | None
     first_seen: int
+    is_old: bool = False
+    raw_stat: bytes = field(default=b"", repr=False, compare=False)
 
 
 class ProcessTable:
@@ -84,10 +91,13 @@ class ProcessTable:
 
     def reread(self, process: Process) -> bool:
         """Bring name and parent up to date; False when that process is gone or a zombie."""
-        stat = self._stat(process.pid)
+        raw = self._raw_stat(process.pid)
+        if raw and raw == process.raw_stat:
+            return True
+        stat = _parse_living(raw)
         if stat is None or stat.starttime != process.starttime:
             return False
-        process.comm, process.ppid = stat.comm, stat.ppid
+        process.comm, process.ppid, process.raw_stat = stat.comm, stat.ppid, raw
         return True
 
     def drop(self, pid: int) -> None:
@@ -123,7 +133,8 @@ class ProcessTable:
         if stat is None:
             return None
         owner = self.owner_of(pid)
-        return Process(pid, stat.starttime, stat.ppid, stat.comm, owner, self.refreshes)
+        is_old = _age_s(stat.starttime) > _OLD_S
+        return Process(pid, stat.starttime, stat.ppid, stat.comm, owner, self.refreshes, is_old)
 
     def owner_of(self, pid: int) -> int | None:
         """Owner of a process; None when it is gone."""
@@ -133,19 +144,31 @@ class ProcessTable:
             return None
 
     def _stat(self, pid: int) -> PidStat | None:
-        """None when the process has ended; a zombie has."""
+        return _parse_living(self._raw_stat(pid))
+
+    def _raw_stat(self, pid: int) -> bytes:
+        """Empty when the process has ended."""
         try:
             fd = os.open(f"{self._root}/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             _refuse_to_guess(error)
-            return None
+            return b""
         try:
-            stat = parse_stat(os.read(fd, _STAT_BYTES))
+            return os.read(fd, _STAT_BYTES)
         except OSError:
-            return None
+            return b""
         finally:
             os.close(fd)
-        return None if stat is None or stat.state in "ZXx" else stat
+
+
+def _age_s(starttime: int) -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - starttime / _TICKS_PER_S
+
+
+def _parse_living(raw: bytes) -> PidStat | None:
+    """None when the process has ended; a zombie has."""
+    stat = parse_stat(raw)
+    return None if stat is None or stat.state in "ZXx" else stat
 
 
 def _refuse_to_guess(error: OSError) -> None:

@@ -28,6 +28,7 @@ from slurm_io.sampler.ring_format import (
     record_number,
 )
 
+_FIRST_RECORDS = 32  # read without asking the head: what a training adds in a second
 _CHUNK_RECORDS = 512
 _DRAINS_UNTIL_LOST = 3  # an exception between taking a number and writing leaves a hole for good
 _DRAIN_RECORDS = 16384  # at most a drain, so that a mad writer cannot keep the sampler busy
@@ -55,6 +56,7 @@ class Ring:
         self._n = header.n_records
         self._next = 0
         self._drains_at_a_hole = 0
+        self._may_be_at_a_hole = True
         self.counts = RingCounts()
         self.header = header
         end = GREETING_OFFSET + header.greeting_bytes
@@ -76,14 +78,18 @@ class Ring:
 
     def drain(self, most: int = _DRAIN_RECORDS) -> Iterator[Record]:
         """New whole records in order, about `most`. Stops at the first not there yet."""
-        self._pass_a_hole()
-        for _ in range(max(1, min(most, _DRAIN_RECORDS) // _CHUNK_RECORDS)):
-            raw = self._read_chunk()
+        if self._may_be_at_a_hole:
+            self._pass_a_hole()
+        else:
+            self._drains_at_a_hole = 0
+        for turn in range(max(1, min(most, _DRAIN_RECORDS) // _CHUNK_RECORDS)):
+            raw = self._read_chunk(_FIRST_RECORDS if turn == 0 else self._announced())
             taken, skipped = 0, False
             for offset in range(0, len(raw) - RECORD_BYTES + 1, RECORD_BYTES):
                 number = record_number(raw, offset)
                 if number != self._next + 1:
                     skipped = number is not None and self._skip_overwritten(number)
+                    self._may_be_at_a_hole = self._follows(raw, offset + RECORD_BYTES)
                     break
                 taken += 1
                 self._next += 1
@@ -113,6 +119,11 @@ class Ring:
             self._next += 1
             self.counts.overrun += 1
 
+    def _follows(self, raw: bytes, offset: int) -> bool:
+        """Whether the record after the missing one is there, or lies outside of `raw`."""
+        number = raw[offset : offset + 8]
+        return len(number) < 8 or int.from_bytes(number, "little") == self._next + 2
+
     def _number_at(self, index: int) -> int:
         place = HEADER_BYTES + (index & (self._n - 1)) * RECORD_BYTES
         try:
@@ -120,10 +131,10 @@ class Ring:
         except OSError:
             return 0
 
-    def _read_chunk(self) -> bytes:
+    def _read_chunk(self, n_records: int) -> bytes:
         """Bytes from the next record on, up to where the ring wraps; empty when unreadable."""
         slot = self._next & (self._n - 1)
-        wanted = min(self._announced(), self._n - slot, _CHUNK_RECORDS)
+        wanted = min(n_records, self._n - slot, _CHUNK_RECORDS)
         try:
             return os.pread(self._fd, wanted * RECORD_BYTES, HEADER_BYTES + slot * RECORD_BYTES)
         except OSError:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from slurm_io.sampler.folder_changes import FolderChanges
 from slurm_io.sampler.ring import Ring
 from slurm_io.sampler.ring_format import HEADER_BYTES, MAX_RING_BYTES, parse_header
 
@@ -48,13 +49,16 @@ class RingFolder:
         self._open: dict[str, FoundRing] = {}
         self._tries: dict[str, int] = {}
         self._done: set[str] = set()
+        self._changes = FolderChanges()
+        self._has_unfinished = False
         self.refused = 0
 
     def scan(self) -> list[FoundRing]:
         """Rings not seen before."""
-        if not self._ensure_folder():
+        if not self._ensure_folder() or not self._may_hold_new_ones():
             return []
         fresh = []
+        self._has_unfinished = False
         for name, pid, starttime in self._names():
             if name in self._open or name in self._done or len(self._open) >= _MOST_RINGS:
                 continue
@@ -63,6 +67,11 @@ class RingFolder:
                 self._open[name] = found
                 fresh.append(found)
         return fresh
+
+    def _may_hold_new_ones(self) -> bool:
+        assert self._fd is not None
+        changed = self._changes.may_have_come(os.fstat(self._fd))
+        return changed or self._has_unfinished or len(self._open) >= _MOST_RINGS
 
     def remove(self, found: FoundRing) -> None:
         """Close a ring and take its file away, if it is still that very file."""
@@ -117,6 +126,7 @@ class RingFolder:
         if found is not None:
             self._tries.pop(name, None)
             return found
+        self._has_unfinished = True
         self._tries[name] = tries + 1
         self.refused += tries + 1 == _TRIES
         return None

@@ -45,7 +45,7 @@ class RingRows:
                 self._keep_text(record)
             else:
                 self._waiting.append((0, record))
-        return steps, self._ready_events()
+        return steps, self._ready_events() if self._waiting else []
 
     def flush(self) -> list[Row]:
         """Rows of the events that still wait for text: nothing more will come."""
@@ -54,18 +54,22 @@ class RingRows:
         return rows
 
     def _step_row(self, batch: Batch) -> Row:
+        (
+            loader, epoch, index, step, start_ns, end_ns, last_step_ns, gpu_idle_ns, first,
+            workers, cuda, _main,
+        ) = batch  # fmt: skip
         self.batches += 1
-        self._saw(batch.start_ns, batch.end_ns)
+        self._saw(start_ns, end_ns)
         return (
-            batch.start_ns + self._offset_ns, batch.start_ns, self.pid, self.rank, batch.loader,
-            batch.epoch, batch.batch, batch.step, batch.last_step_ns,
-            batch.end_ns - batch.start_ns, batch.gpu_idle_ns, None, None, batch.first,
-            batch.workers, batch.cuda,
+            start_ns + self._offset_ns, start_ns, self.pid, self.rank, loader, epoch, index, step,
+            last_step_ns, end_ns - start_ns, gpu_idle_ns, None, None, first, workers, cuda,
         )  # fmt: skip
 
     def _saw(self, start_ns: int, end_ns: int) -> None:
-        self.first_ns = start_ns if self.first_ns is None else min(self.first_ns, start_ns)
-        self.last_ns = end_ns if self.last_ns is None else max(self.last_ns, end_ns)
+        if self.first_ns is None or start_ns < self.first_ns:
+            self.first_ns = start_ns
+        if self.last_ns is None or end_ns > self.last_ns:
+            self.last_ns = end_ns
 
     def _keep_text(self, part: TextPart) -> None:
         if part.text_id not in self._texts and len(self._texts) >= _MAX_TEXTS:

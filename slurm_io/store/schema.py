@@ -207,7 +207,8 @@ CGROUP = Table(
 PROCESS = Table(
     "process",
     ("pid", "starttime"),
-    "Processes of the job, from /proc/PID/stat and io. Counters are deltas over the interval.",
+    "Processes of the job, from /proc/PID/stat and io. Counters are deltas over the interval, "
+    "which is longer for a process that did nothing in its last row: up to five ticks.",
     (
         *CLOCKS,
         _INTERVAL,

@@ -135,6 +135,25 @@ def test_a_process_that_is_gone_gives_no_row(tmp_path: Path) -> None:
     assert [row["pid"] for row in rows_of(collector, 11)] == [7]
 
 
+def test_a_process_that_does_nothing_rests_and_its_next_row_covers_all_of_it(
+    tmp_path: Path,
+) -> None:
+    second = 1_000_000_000
+    write_process(tmp_path, 7)
+    collector = ProcessCollector()
+    collector.open(made_up(tmp_path, a_member(7)))
+    spans: list[tuple[int, int, int]] = []
+    for tick in range(16):
+        if tick == 9:
+            write_process(tmp_path, 7, ticks=6)
+        if tick == 15:
+            write_process(tmp_path, 7, ticks=8)
+        for row in rows_of(collector, tick * second + 1):
+            spans.append((tick, row["interval_ns"] // second, row["rchar_bytes"]))
+    assert spans == [(1, 1, 0), (3, 2, 0), (8, 5, 0), (13, 5, 6), (14, 1, 0)]
+    assert [row["rchar_bytes"] for row in rows_of(collector, 16 * second + 1)] == [2]
+
+
 def test_refused_io_is_null_and_the_rest_stays(tmp_path: Path) -> None:
     write_process(tmp_path, 7)
     (tmp_path / "7" / "io").unlink()

@@ -113,6 +113,12 @@ def test_two_hertz_are_the_floor_unless_even_that_is_far_over(
     assert governor.pace.waits_hz == floor_hz
 
 
+def test_the_last_step_of_the_waits_comes_after_the_others_have_slowed_down() -> None:
+    governor = Governor(0.003, 10.0)
+    run(Machine(pass_s=0.003, process_s=0.003, discovery_s=0.002), 300, governor)
+    assert governor.pace == Pace(2.0, 8.0, 10)
+
+
 def test_when_the_load_goes_the_full_rate_comes_back() -> None:
     governor = Governor(0.003, 10.0)
     run(Machine(pass_s=0.002), 120, governor)

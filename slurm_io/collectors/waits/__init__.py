@@ -4,7 +4,7 @@ Source: /proc/PID/task/TID/{syscall,wchan}, for storage waits also fd, fdinfo, m
 Columns: schema.WAITS.
 Needs: root, or an ancestor of the ranks with the same user (Yama mode 1 lets only those read
 ``syscall``); elsewhere every sample reads ``unknown`` and the facts say why.
-Cost: 5 to 10 µs a process and pass, 50 µs for each new storage target, at most 24 of those a
+Cost: about 15 µs a process and pass, 50 µs for each new storage target, at most 24 of those a
 second.
 """
 
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from slurm_io.collectors.base import COLLECTORS, Availability, Context, Member, Row, Tick
 from slurm_io.collectors.waits.fds import FdReader
-from slurm_io.collectors.waits.judge import most_telling, waits_for_others
+from slurm_io.collectors.waits.judge import SAYS_NOTHING, most_telling
 from slurm_io.collectors.waits.reading import REFUSED, Classifier, Reading
 from slurm_io.collectors.waits.remembered import RememberedDescriptors
 from slurm_io.collectors.waits.syscalls import table_for
@@ -47,7 +47,6 @@ class WaitsCollector:
         self._tally = Tally()
         self._mounts_seen: dict[str, str] = {}
         self._members: Sequence[Member] = ()
-        self._helpers: dict[int, list[ProcessProbe]] = {}
         self._crews: list[ProbedCrew] = []
         self._refused = 0
         self.passes = 0
@@ -99,31 +98,38 @@ class WaitsCollector:
         """One look at each process; `phase` "" = main threads only. The hottest loop there is."""
         counts, classifier, processes = group.counts, self._classifier, 0
         for probe in crew:
-            reading = probe.main.look(classifier)
-            if phase and waits_for_others(reading):
-                reading = self._ask_others(probe, reading, phase, is_rank, mono_ns)
+            main = probe.main
+            reading = main.look(classifier)
             wait_class = reading.wait_class
-            if wait_class == "gone":
-                continue
-            processes += 1
-            if wait_class != "storage":
-                counts[wait_class] += 1
-                self._refused += reading is REFUSED
-            else:
+            if (
+                phase
+                and wait_class in SAYS_NOTHING
+                and (
+                    mono_ns >= probe.quiet_until_ns
+                    or probe.helpers
+                    or (probe.wakes_with_main and not main.same_looks)
+                )
+            ):
+                reading = self._ask_others(probe, reading, phase, is_rank, mono_ns)
+                wait_class = reading.wait_class
+            if wait_class == "storage":
                 pid = reading.pid or probe.pid
                 group.add_storage(reading, self._targets.find(pid, reading, mono_ns))
+            elif wait_class in counts:
+                counts[wait_class] += 1
+                if reading is REFUSED:
+                    self._refused += 1
+            else:
+                continue  # gone
+            processes += 1
         group.processes = processes
 
     def _ask_others(
         self, probe: ProcessProbe, main: Reading, phase: str, is_rank: bool, mono_ns: int
     ) -> Reading:
         """Who else in the process, or which helper of it, tells more than its main thread."""
-        helpers = self._helpers.get(probe.pid)
-        has_others = probe.has_others_to_look_at(mono_ns)
-        if not has_others and helpers is None:
-            return main
-        others = list(probe.look_at_others(self._classifier, mono_ns)) if has_others else []
-        for helper in helpers or ():
+        others = list(probe.look_at_others(self._classifier, mono_ns))
+        for helper in probe.helpers:
             others.append(helper.main.look(self._classifier)._replace(pid=helper.pid))
         return most_telling(main, others, phase, is_rank)
 
@@ -160,10 +166,11 @@ class WaitsCollector:
             (pid, rank, role, [self._probe(member) for member in crew])
             for pid, rank, role, crew in _crews(members)
         ]
-        self._helpers = {
-            owner: [self._probe(helper) for helper in helpers]
-            for owner, helpers in _helpers_by_owner(members).items()
-        }
+        for probe in self._probes.values():
+            probe.helpers = ()
+        for owner, helpers in _helpers_by_owner(members).items():
+            if owner in self._probes:
+                self._probes[owner].helpers = [self._probe(helper) for helper in helpers]
 
     def _probe(self, member: Member) -> ProcessProbe:
         probe = self._probes.get(member.pid)

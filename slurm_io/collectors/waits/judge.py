@@ -12,12 +12,8 @@ from collections.abc import Iterable
 from slurm_io.collectors.waits.reading import Reading
 
 _TELLING = ("storage", "net", "cpu")
-_SAYS_NOTHING = frozenset(("sleep", "lock", "pipe", "other"))
-
-
-def waits_for_others(main: Reading) -> bool:
-    """Whether the main thread's wait says nothing by itself."""
-    return main.wait_class in _SAYS_NOTHING
+SAYS_NOTHING = frozenset(("sleep", "lock", "pipe", "other"))
+"""Classes of a main thread that say nothing by themselves: it waits for others."""
 
 
 def most_telling(main: Reading, others: Iterable[Reading], phase: str, is_rank: bool) -> Reading:

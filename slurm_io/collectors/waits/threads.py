@@ -1,9 +1,9 @@
 """The threads of one process: the main thread every pass, the others only when they may matter.
 
 A torch rank has up to 160 threads, most of which never leave one futex. A thread whose line has
-not changed for `_PARKED_LOOKS` looks is parked: its files are closed and it is looked at rarely,
-one thread every few passes. It is taken up again when it moves, or (unless it never moved at all,
-as the housekeeping threads of every torch worker) when the main thread starts something else.
+not changed for some looks is parked: its files are closed and it is looked at rarely, one thread
+of a process every few seconds. It is taken up again when it moves, or (unless it never moved at
+all, as the housekeeping threads of every torch worker) when the main thread starts something else.
 """
 
 from __future__ import annotations
@@ -11,16 +11,18 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from slurm_io.collectors.waits.reading import Classifier, Reading
+from slurm_io.collectors.waits.reading import GONE, Classifier, Reading
 
-_PARKED_LOOKS = 30
-_PARKED_EVERY = 8
+_PARKED_LOOKS = {"cpu": 1 << 60, "storage": 1 << 60, "net": 30}
+_PARKED_LOOKS_OF_OTHERS = 10  # nobody asks for what they wait for
+_PARKED_EVERY_NS = 10_000_000_000
 _MOST_THREADS = 1024
-_RELIST_NS = 10_000_000_000
-_NLINK_CHECK_NS = 1_000_000_000
+_RELIST_NS = 30_000_000_000
+_NLINK_CHECK_NS = 5_000_000_000
 _SYSCALL_BYTES = 256
 _WCHAN_BYTES = 128
 _OPEN_FLAGS = os.O_RDONLY | os.O_CLOEXEC
+_pread = os.pread
 
 
 class ThreadProbe:
@@ -40,7 +42,7 @@ class ThreadProbe:
         "_wchan_fd",
         "error_number",
         "has_moved",
-        "is_busy",
+        "parked_from",
         "same_looks",
     )  # fmt: skip
 
@@ -52,7 +54,7 @@ class ThreadProbe:
         self.error_number: int | None = None
         self.same_looks = 0
         self.has_moved = False
-        self.is_busy = False
+        self.parked_from = _PARKED_LOOKS_OF_OTHERS
         self._last: bytes | None = None
         self._last_reading: Reading | None = None
         self._number = b""
@@ -60,9 +62,10 @@ class ThreadProbe:
     def look(self, classifier: Classifier) -> Reading:
         """Read the thread now."""
         try:
-            if self._syscall_fd < 0:
-                self._syscall_fd = os.open(self._folder + "/syscall", _OPEN_FLAGS)
-            raw: bytes | None = os.pread(self._syscall_fd, _SYSCALL_BYTES, 0)
+            fd = self._syscall_fd
+            if fd < 0:
+                fd = self._syscall_fd = os.open(self._folder + "/syscall", _OPEN_FLAGS)
+            raw: bytes | None = _pread(fd, _SYSCALL_BYTES, 0)
         except OSError as error:
             self.error_number, raw = error.errno, None
             self.close()
@@ -77,7 +80,7 @@ class ThreadProbe:
             self.same_looks = 0
             self._last = raw
         reading = classifier.read(self._pid, raw, self)
-        self.is_busy = reading.wait_class in ("cpu", "storage")
+        self.parked_from = _PARKED_LOOKS.get(reading.wait_class, _PARKED_LOOKS_OF_OTHERS)
         self._last_reading = reading if reading.is_lasting else None
         return reading
 
@@ -101,7 +104,7 @@ class ThreadProbe:
     @property
     def is_parked(self) -> bool:
         """Looked the same for long and neither runs nor waits for storage."""
-        return self.same_looks >= _PARKED_LOOKS and not self.is_busy
+        return self.same_looks >= self.parked_from
 
     def close(self) -> None:
         """Give both descriptors back; a later look opens them again."""
@@ -112,7 +115,12 @@ class ThreadProbe:
 
 
 class ProcessProbe:
-    """One process. `keeps_files` False: files are opened at each look (descriptors are short)."""
+    """One process. `keeps_files` False: files are opened at each look (descriptors are short).
+
+    `helpers`: probes of the processes that work for this one. `quiet_until_ns`: until then
+    :meth:`look_at_others` has nothing to do, unless the main thread starts something else and
+    `wakes_with_main` says that parked threads have moved before.
+    """
 
     def __init__(self, proc_root: str, pid: int, starttime: int, keeps_files: bool) -> None:
         self.pid = pid
@@ -120,36 +128,43 @@ class ProcessProbe:
         self._keeps_files = keeps_files
         self._task_folder = f"{proc_root}/{pid}/task"
         self.main = self._thread(pid)
+        self.helpers: Sequence[ProcessProbe] = ()
+        self.quiet_until_ns = 0
+        self.wakes_with_main = False
         self._others: dict[int, ThreadProbe] = {}
         self._lively: list[ThreadProbe] = []
         self._parked: list[ThreadProbe] = []
         self._nlink = 0
         self._listed_ns = -_RELIST_NS
         self._check_at_ns = 0
+        self._parked_at_ns = 0
         self._turn = 0
-
-    def has_others_to_look_at(self, mono_ns: int) -> bool:
-        """Cheap answer, asked at every pass: whether :meth:`look_at_others` would do anything."""
-        self._turn += 1
-        return bool(
-            self._lively
-            or self._turn % _PARKED_EVERY == 0
-            or mono_ns >= self._check_at_ns
-            or (self._parked and self.main.same_looks == 0)
-        )
 
     def look_at_others(self, classifier: Classifier, mono_ns: int) -> Sequence[Reading]:
         """The other threads worth a look now, parked ones in rotation."""
         if mono_ns >= self._check_at_ns:
             self._relist_if_due(mono_ns)
-        if self._parked and self.main.changed_call():
+        if self.wakes_with_main and self.main.changed_call():
             self._take_up_those_that_move()
         readings = [thread.look(classifier) for thread in self._lively]
-        if self._parked and self._turn % _PARKED_EVERY == 0:
+        if self._parked and mono_ns >= self._parked_at_ns:
+            self._parked_at_ns = mono_ns + _PARKED_EVERY_NS
             readings += self._look_at_one_parked(classifier)
         if readings:
             self._sort()
+            if any(reading is GONE for reading in readings):
+                self._list_again_soon()
+        self.quiet_until_ns = self._next_look_ns()
         return readings
+
+    def _next_look_ns(self) -> int:
+        if self._lively:
+            return 0
+        return min(self._check_at_ns, self._parked_at_ns) if self._parked else self._check_at_ns
+
+    def _list_again_soon(self) -> None:
+        """A thread that ended may have been replaced: their number alone does not tell."""
+        self._listed_ns = self._check_at_ns - _RELIST_NS
 
     def close(self) -> None:
         """Give all descriptors back."""
@@ -160,7 +175,8 @@ class ProcessProbe:
         return ThreadProbe(self.pid, f"{self._task_folder}/{tid}", self._keeps_files)
 
     def _look_at_one_parked(self, classifier: Classifier) -> list[Reading]:
-        thread = self._parked[(self._turn // _PARKED_EVERY) % len(self._parked)]
+        self._turn += 1
+        thread = self._parked[self._turn % len(self._parked)]
         reading = thread.look(classifier)
         thread.close()
         if thread.is_parked:  # a socket somebody listens to for ever is no news
@@ -178,11 +194,12 @@ class ProcessProbe:
         self._lively = [thread for thread in self._others.values() if not thread.is_parked]
         if len(self._lively) + len(self._parked) != len(self._others):
             self._parked = [thread for thread in self._others.values() if thread.is_parked]
+            self.wakes_with_main = any(thread.has_moved for thread in self._parked)
             for thread in self._parked:
                 thread.close()
 
     def _relist_if_due(self, mono_ns: int) -> None:
-        """List threads anew when their number changed (link count of the folder), or after 10 s."""
+        """List threads anew when their number changed (link count of the folder), or after 30 s."""
         self._check_at_ns = mono_ns + _NLINK_CHECK_NS
         try:
             nlink = os.stat(self._task_folder).st_nlink
