@@ -81,13 +81,36 @@ def _row_shares(pieces: pl.DataFrame, split: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_losses(rows: pl.DataFrame, shares: pl.DataFrame) -> pl.DataFrame:
-    joined = rows.join(shares, on="row", how="left", maintain_order="left")
+    joined = _without_handover(rows.join(shares, on="row", how="left", maintain_order="left"))
     storage = pl.col("p_storage") + pl.col("p_net")
     return joined.with_columns(
         *((pl.col("lost_s") * pl.col(f"p_{cause}")).alias(f"l_{cause}") for cause in CAUSES),
         (pl.col("lost_low_s") * storage).alias("storage_low_s"),
         (pl.col("lost_high_s") * storage).alias("storage_high_s"),
     ).drop(*(f"p_{cause}" for cause in CAUSES))
+
+
+def _without_handover(rows: pl.DataFrame) -> pl.DataFrame:
+    """p_<cause> of the wait without its hand-over, from p_<cause> of the whole wait.
+
+    Handing a batch over is CPU work (the worker collates and pickles, the rank unpickles), and it
+    was sampled like the rest of the wait. So it is taken out of the CPU's part first: taken out of
+    all causes alike it would count as CPU once more, in the storage's place.
+    """
+    rest = pl.col("wait_s") - pl.col("handover_s")
+    cpu_s = pl.col("p_cpu") * pl.col("wait_s")
+    short_s = (pl.col("handover_s") - cpu_s).clip(0)  # what the CPU's part cannot cover
+    others_s = pl.col("wait_s") - cpu_s
+    scale = pl.when(others_s > 0).then(1 - short_s / others_s).otherwise(0.0)
+    hit = (pl.col("handover_s") > 0) & (rest > 0)
+    cpu = (cpu_s - pl.col("handover_s")).clip(0) / rest
+    return rows.with_columns(
+        pl.when(hit)
+        .then(cpu if cause == "cpu" else pl.col(f"p_{cause}") * pl.col("wait_s") * scale / rest)
+        .otherwise(pl.col(f"p_{cause}"))
+        .alias(f"p_{cause}")
+        for cause in CAUSES
+    )
 
 
 def _seconds(split: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:

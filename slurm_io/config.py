@@ -54,7 +54,7 @@ class SamplerConfig:
     )
     waits_hz: float = _key(
         _SAMPLER["waits_hz"].default,
-        Setting("looks at what ranks and workers wait for", "±3 % after 100 s", "1/s", 0.5, 50),
+        Setting("looks at what ranks and workers wait for", "±3 % after a minute", "1/s", 0.5, 50),
     )
     capacity_period_s: float = _key(
         _SAMPLER["capacity_period_s"].default,

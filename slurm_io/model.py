@@ -66,7 +66,7 @@ class SamplerSpec:
     proc_root: str = "/proc"
     sys_root: str = "/sys"
     interval_s: float = 1.0
-    waits_hz: float = 10.0
+    waits_hz: float = 20.0
     capacity_period_s: float = 30.0
     budget_share: float = 0.003
     flush_s: float = 2.0

@@ -30,7 +30,7 @@ CREDIT_S = 0.3  # 0.3 % of one core over 100 s
 WAITS, DISCOVERY, PROCESS = "waits", "discovery", "process"
 
 STEPS: dict[str, tuple[float, ...]] = {
-    WAITS: (10.0, 5.0, 3.0, 2.0, 1.0),  # passes a second
+    WAITS: (20.0, 10.0, 5.0, 3.0, 2.0, 1.0),  # passes a second
     DISCOVERY: (1.0, 2.0, 4.0, 8.0),  # seconds
     PROCESS: (1, 2, 5, 10),  # factor on its period
 }
@@ -60,7 +60,10 @@ class Governor:
     def __init__(self, budget_share: float, most_waits_hz: float) -> None:
         self._budget = budget_share
         self._most_waits_hz = most_waits_hz
-        self._levels = dict.fromkeys(STEPS, 0)
+        # A step above what was asked for would change nothing: begin at the last that is not.
+        asked = sum(1 for step in STEPS[WAITS] if step >= most_waits_hz) - 1
+        self._fastest = {**dict.fromkeys(STEPS, 0), WAITS: max(0, asked)}
+        self._levels = dict(self._fastest)
         self._start_s: float | None = None
         self._balance_s = CREDIT_S
         self._window: deque[_Reading] = deque()
@@ -98,7 +101,7 @@ class Governor:
         """``governor`` of self.json; the last changes with their monotonic time and reason."""
         return {
             "budget_share": self._budget,
-            "level": sum(self._levels.values()),
+            "level": sum(self._levels[name] - self._fastest[name] for name in STEPS),
             "changes": list(self._changes),
             "changes_total": self._n_changes,
         }
@@ -136,7 +139,7 @@ class Governor:
         return max(costs, key=lambda name: costs[name]) if costs else None
 
     def _speed_up(self, now_s: float, share: float) -> bool:
-        slowed = [name for name, level in self._levels.items() if level > 0]
+        slowed = [name for name, level in self._levels.items() if level > self._fastest[name]]
         if not slowed or now_s - self._changed_at < self._patience_s:
             return False
         self._sped_up_at = now_s

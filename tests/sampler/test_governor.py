@@ -64,8 +64,20 @@ def test_a_cheap_job_is_sampled_at_full_rate() -> None:
     assert governor.to_dict()["changes"] == []
 
 
-def test_the_rate_asked_for_is_the_upper_bound() -> None:
-    assert Governor(0.003, 4.0).pace.waits_hz == 4.0
+@pytest.mark.parametrize("asked_hz", [50.0, 20.0, 10.0, 4.0, 0.5])
+def test_the_rate_asked_for_is_the_upper_bound(asked_hz: float) -> None:
+    governor = Governor(0.003, asked_hz)
+    assert governor.pace.waits_hz == min(20.0, asked_hz)
+    run(Machine(pass_s=0.0001 / asked_hz), 120, governor)
+    assert governor.pace.waits_hz == min(20.0, asked_hz)
+
+
+@pytest.mark.parametrize("asked_hz", [20.0, 4.0])
+def test_the_first_step_down_is_a_real_one(asked_hz: float) -> None:
+    governor = Governor(0.003, asked_hz)
+    run(Machine(pass_s=0.02 / asked_hz), 60, governor)
+    first = governor.to_dict()["changes"][0]
+    assert first["to"] < asked_hz
 
 
 def test_dear_waits_are_slowed_until_the_budget_holds() -> None:
