@@ -86,7 +86,7 @@ class HookConfig:
     """[hook]: the library that attaches itself to the job's Python processes."""
 
     enabled: bool = _key(
-        True, Setting("put the hook on PYTHONPATH", "≤ 2 µs a step; users can say SLURM_IO_HOOK=0")
+        True, Setting("put the hook on PYTHONPATH", "some µs a step; users can say SLURM_IO_HOOK=0")
     )
 
 
