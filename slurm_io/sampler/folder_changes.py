@@ -1,31 +1,29 @@
 """Whether a folder need be listed again: its inode and modification time say so, mostly.
 
-The time is coarse (some milliseconds) and the folder's owner can set it, so a recent change is not
-trusted to be the last one, and now and then the answer is yes whatever the time says.
+The time is coarse (some milliseconds): a folder that has changed is listed at the next question
+too, whatever it says then. And its owner can set the time, so now and then the answer is yes anyway.
 """
 
 from __future__ import annotations
 
 import os
-import time
 
-_SETTLED_NS = 1_000_000_000
 _LIST_EVERY = 15
 
 
 class FolderChanges:
-    """Remembers what the folder looked like when it was listed last."""
+    """Remembers what the folder looked like when it was listed last. Ask about once a second."""
 
     def __init__(self) -> None:
         self._listed: tuple[int, int] | None = None
+        self._is_fresh = False
         self._asked = 0
 
     def may_have_come(self, facts: os.stat_result) -> bool:
         """True when the caller should list the folder, which it then does at once."""
         seen = (facts.st_ino, facts.st_mtime_ns)
         self._asked += 1
-        if seen == self._listed and self._asked % _LIST_EVERY:
-            return False
-        is_settled = time.time_ns() - facts.st_mtime_ns > _SETTLED_NS
-        self._listed = seen if is_settled else None
-        return True
+        is_new = seen != self._listed
+        was_fresh, self._is_fresh = self._is_fresh, is_new
+        self._listed = seen
+        return is_new or was_fresh or self._asked % _LIST_EVERY == 0
