@@ -1,7 +1,8 @@
 """Whether a folder need be listed again: its inode and modification time say so, mostly.
 
 The time is coarse (some milliseconds): a folder that has changed is listed at the next question
-too, whatever it says then. And its owner can set the time, so now and then the answer is yes anyway.
+too, whatever it says then. And its owner can set the time, so now and then the answer is yes
+anyway.
 """
 
 from __future__ import annotations
