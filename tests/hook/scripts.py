@@ -58,7 +58,7 @@ class Job:
         """Run it, insist on success and silence on stderr; its stdout."""
         done = self.run(script, *flags, env=env)
         assert done.returncode == 0, done.stderr
-        assert done.stderr == ""
+        assert done.stderr == "", done.stderr
         return done.stdout
 
     def rings(self) -> list[RingFile]:

@@ -110,7 +110,13 @@ def by_loader(ring: RingFile) -> dict[int, list[Any]]:
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_batches_recorded_are_the_batches_seen(job: Job, method: str) -> None:
     env = {"METHOD": method, "SAMPLE": str(job.folder / "sample.pt"), "RANK": "0"}
-    seen = json.loads(job.ok(MATRIX, env=env))
+    done = job.run(MATRIX, env=env)
+    assert done.returncode == 0, done.stderr
+    # stderr was not empty once in some thirty runs with spawn, for a reason not yet found (it was
+    # not kept). What the hook says or raises would bear its path.
+    print(done.stderr)
+    assert "slurm_io" not in done.stderr, done.stderr
+    seen = json.loads(done.stdout)
     ring = job.ring()  # one ring: no worker has any
     assert seen == [[3, 3]] * 3
     batches = by_loader(ring)
