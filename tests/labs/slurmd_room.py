@@ -8,11 +8,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from tests.labs.cluster_parts import processes_naming, stop
 
@@ -125,3 +130,20 @@ class SlurmdRoom:
         for pid in processes_naming(str(self.root)):
             with contextlib.suppress(OSError):
                 stop(pid, grace_s=2.0)
+
+
+@contextlib.contextmanager
+def private_room() -> Iterator[SlurmdRoom]:
+    """A room in root-owned folders of its own; nothing is left running. Skips unless root."""
+    if os.geteuid() != 0:
+        pytest.skip("slurmd runs hooks as root, and they hand folders to users")
+    # Not tmp_path: pytest closes its parent to other users, and the job's user passes through.
+    folder = Path(tempfile.mkdtemp(prefix="sio-room-"))
+    folder.chmod(0o755)
+    made = SlurmdRoom(folder)
+    made.write_config()
+    try:
+        yield made
+    finally:
+        made.clean_up()
+        shutil.rmtree(folder, ignore_errors=True)
