@@ -64,7 +64,7 @@ def _deliver(place: Place, missing: tuple[str, ...]) -> bool:
     return True
 
 
-def _child(place: Place, module: str, argument: str) -> bool:
+def _child(place: Place, module: str, argument: str) -> None:
     """Run ``python -m MODULE ARGUMENT`` quietly; its complaints go to ``run.log``."""
     done = subprocess.run(
         [sys.executable, "-m", module, argument],
@@ -75,7 +75,6 @@ def _child(place: Place, module: str, argument: str) -> bool:
     )
     if done.returncode != 0:
         _note(place, f"{module} ended with {done.returncode}: {_last_line(done.stderr)}")
-    return done.returncode == 0
 
 
 def _last_line(stderr: bytes) -> str:

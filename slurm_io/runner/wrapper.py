@@ -11,6 +11,7 @@ went wrong on our side stands in ``run.log`` of the store.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import resource
 import shutil
@@ -109,7 +110,7 @@ def _stop(sampler: subprocess.Popen[bytes]) -> None:
 def _leave_as(end: CommandEnd) -> int:
     """The command's exit code; when a signal ended it, die of the same signal."""
     if end.errno is not None:
-        return 127 if end.errno == 2 else 126
+        return 127 if end.errno == errno.ENOENT else 126
     code = os.waitstatus_to_exitcode(end.status)
     if code >= 0:
         return code
