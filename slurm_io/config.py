@@ -16,13 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any
+from typing import Any, TypeVar
 
 from slurm_io.errors import ConfigError, SpecError
 from slurm_io.model import SamplerSpec
 from slurm_io.spec import JobSpec, spec_from_pairs
 
 DEFAULT_PATH = "/etc/slurm_io/config.toml"
+T = TypeVar("T")
 _SAMPLER = SamplerSpec.__dataclass_fields__
 
 
@@ -166,6 +167,136 @@ class PolicyConfig:
 
 
 @dataclass(frozen=True)
+class ChecksConfig:
+    """[checks]: what is proved before a job starts. Each check has its own [check.NAME] as well."""
+
+    enabled: bool = _key(
+        True, Setting("run checks in the prolog", "data is what nobody else checks")
+    )
+    deadline_s: float = _key(
+        2.0,
+        Setting(
+            "checks that have not answered by then read UNKNOWN",
+            "must stay below prolog.deadline_s",
+            "s",
+            0.1,
+            30,
+        ),
+    )
+    jitter_s: float = _key(
+        0.5,
+        Setting(
+            "checks of shared data wait up to so long first", "jobs start in bursts", "s", 0, 5
+        ),
+    )
+    blast_nodes: int = _key(
+        2, Setting("one check may drain so many nodes", "more is a shared fault", "count", 0, 1000)
+    )
+    blast_share: float = _key(
+        0.05, Setting("and at most this share of all nodes", "a bad rule", "share", 0, 1)
+    )
+    blast_window_s: float = _key(
+        600.0, Setting("counted over this time", "jobs start at different times", "s", 10, 86400)
+    )
+    settle_s: float = _key(
+        2.0,
+        Setting(
+            "a node about to drain waits so long for others", "faults come at once", "s", 0, 30
+        ),
+    )
+    drain_exit: bool = _key(
+        False,
+        Setting(
+            "a drained node's prolog exits 1 (Slurm requeues the job, held) instead of failing the "
+            "job's tasks with a message",
+            "held jobs need a person",
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class CheckConfig:
+    """[check.NAME]: one check's policy; further keys are the check's own (docs/checks.md)."""
+
+    policy: str = _key(
+        "",
+        Setting(
+            "what a FAIL does: record, warn (message in the job's output), stop (and its tasks "
+            "fail), drain (the node; node faults only); empty = the check's default",
+            "sites differ",
+            choices=("", "record", "warn", "stop", "drain"),
+        ),
+    )
+    enabled: bool = _key(True, Setting("run this check", "it costs little"))
+    deadline_s: float = _key(
+        0.0, Setting("its own deadline; 0 = checks.deadline_s", "slow file systems", "s", 0, 30)
+    )
+
+
+@dataclass(frozen=True)
+class CheckSettings:
+    """One check's table: what all checks share, and the rest as written in the file."""
+
+    common: CheckConfig = field(default_factory=CheckConfig)
+    own: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DatasetConfig:
+    """[dataset.NAME]: one dataset of the admin's registry.
+
+    Paths may hold %N (short host name), %n (Slurm's node name), %u (the job's user), %j (job id)
+    and %% as in slurm.conf.
+    """
+
+    local: str = _key(
+        "",
+        Setting(
+            "its folder on the node's own disks; empty = not kept there",
+            "the admin says where",
+            is_path=True,
+        ),
+    )
+    shared: str = _key(
+        "",
+        Setting(
+            "its folder on a shared file system; empty = none", "the admin says where", is_path=True
+        ),
+    )
+    manifest: str = _key(
+        "",
+        Setting("its manifest (slurm-io dataset manifest build)", "the only truth", is_path=True),
+    )
+    content_id: str = _key(
+        "",
+        Setting("version that jobs get unless they name one; empty = the manifest's", "one truth"),
+    )
+    tier: str = _key(
+        "any",
+        Setting(
+            "where jobs must find it",
+            "any: local if a folder is set",
+            choices=("any", "local", "shared"),
+        ),
+    )
+    level: int = _key(2, Setting("how deep the prolog verifies (0 to 3)", "about 1 s", "", 0, 3))
+    layout: str = _key(
+        "auto",
+        Setting(
+            "judge Lustre layouts (auto) or not (off)",
+            "where it is Lustre",
+            choices=("auto", "off"),
+        ),
+    )
+    readers: int = _key(
+        0,
+        Setting(
+            "nodes that read it at once; 0 = the job's own", "layout advice", "count", 0, 100000
+        ),
+    )
+
+
+@dataclass(frozen=True)
 class Thresholds:
     """[thresholds]: where a share of training time becomes a finding."""
 
@@ -201,6 +332,10 @@ class Config:
         "/var/spool/slurm_io",
         Setting("local disk that samples are written to", "survives a reboot", is_path=True),
     )
+    state_dir: str = _key(
+        "/var/lib/slurm_io",
+        Setting("what a node knows of its datasets", "survives a reboot, root-owned", is_path=True),
+    )
     log_file: str = _key(
         "/var/log/slurm_io.log",
         Setting("log of prolog and epilog on each node", "slurmd shows none of it", is_path=True),
@@ -215,6 +350,9 @@ class Config:
     store: StoreConfig = field(default_factory=StoreConfig)
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     thresholds: Thresholds = field(default_factory=Thresholds)
+    checks: ChecksConfig = field(default_factory=ChecksConfig)
+    check: Mapping[str, CheckSettings] = field(default_factory=dict)
+    datasets: Mapping[str, DatasetConfig] = field(default_factory=dict)
     partitions: Mapping[str, JobSpec] = field(default_factory=dict)
 
 
@@ -226,7 +364,9 @@ SECTIONS: dict[str, type[Any]] = {
     "store": StoreConfig,
     "policy": PolicyConfig,
     "thresholds": Thresholds,
+    "checks": ChecksConfig,
 }
+NAMED_SECTIONS = ("check", "dataset", "partition")
 
 
 def load(path: str | None = None) -> Config:
@@ -253,16 +393,26 @@ def load(path: str | None = None) -> Config:
 
 def parse(data: Mapping[str, Any], name: str = "configuration") -> Config:
     """Check parsed TOML against the known keys. `name` heads the errors."""
-    top = {key: value for key, value in data.items() if key not in (*SECTIONS, "partition")}
-    known = [*settings_of(Config), *SECTIONS, "partition"]
+    top = {key: value for key, value in data.items() if key not in (*SECTIONS, *NAMED_SECTIONS)}
+    known = [*settings_of(Config), *SECTIONS, *NAMED_SECTIONS]
     values = _checked(Config, top, name, "", known)
     for section, kind in SECTIONS.items():
         table = _table(data.get(section, {}), name, section)
-        values[section] = kind(**_checked(kind, table, name, section, [*settings_of(kind)]))
-    config = Config(**values, partitions=_partitions(data.get("partition", {}), name))
+        values[section] = read_section(kind, table, name, section)
+    config = Config(
+        **values,
+        partitions=_partitions(data.get("partition", {}), name),
+        check=_checks(data.get("check", {}), name),
+        datasets=_datasets(data.get("dataset", {}), name),
+    )
     if bool(config.store.site_path) != bool(config.store.service_user):
         raise ConfigError(f"{name}: [store] needs site_path and service_user, or neither")
     return config
+
+
+def read_section(kind: type[T], table: Mapping[str, Any], name: str, section: str) -> T:
+    """One section's dataclass from its table; `name` is the file. Raises ConfigError."""
+    return kind(**_checked(kind, table, name, section, [*settings_of(kind)]))
 
 
 def settings_of(kind: type[Any]) -> dict[str, Setting]:
@@ -337,6 +487,29 @@ def _text(value: Any, default: str, setting: Setting) -> str:
     if needs_path and (not value.startswith("/") or ".." in value.split("/") or value == "/"):
         raise ValueError("must be an absolute path without '..'")
     return value
+
+
+def _checks(value: Any, name: str) -> dict[str, CheckSettings]:
+    checks = {}
+    for check, inner in _table(value, name, "check").items():
+        table = _table(inner, name, f"check.{check}")
+        common = {key: item for key, item in table.items() if key in settings_of(CheckConfig)}
+        checks[check] = CheckSettings(
+            read_section(CheckConfig, common, name, f"check.{check}"),
+            {key: item for key, item in table.items() if key not in common},
+        )
+    return checks
+
+
+def _datasets(value: Any, name: str) -> dict[str, DatasetConfig]:
+    datasets = {}
+    for dataset, inner in _table(value, name, "dataset").items():
+        label = f"dataset.{dataset}"
+        read = read_section(DatasetConfig, _table(inner, name, label), name, label)
+        if not (read.local or read.shared):
+            raise ConfigError(f"{name}: [{label}] needs local or shared: the folder it lies in")
+        datasets[dataset] = read
+    return datasets
 
 
 def _partitions(value: Any, name: str) -> dict[str, JobSpec]:

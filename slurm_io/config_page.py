@@ -7,10 +7,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
-from slurm_io.config import DEFAULT_PATH, SECTIONS, Config, Setting, default_of, settings_of
+from slurm_io.config import (
+    DEFAULT_PATH,
+    SECTIONS,
+    CheckConfig,
+    Config,
+    DatasetConfig,
+    Setting,
+    default_of,
+    settings_of,
+)
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "configuration.md"
 
@@ -38,6 +48,8 @@ def page() -> str:
     parts = [HEAD, _section("Top of the file", "", Config)]
     for name, kind in SECTIONS.items():
         parts.append(_section(f"[{name}]", _about(kind), kind))
+    parts.append(_section("[check.NAME]", _about(CheckConfig), CheckConfig))
+    parts.append(_section("[dataset.NAME]", _about(DatasetConfig), DatasetConfig))
     return "\n".join([*parts, PARTITIONS])
 
 
@@ -51,7 +63,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _about(kind: type[Any]) -> str:
-    text = (kind.__doc__ or "").split(": ", 1)[-1]
+    text = cleandoc(kind.__doc__ or "").split(": ", 1)[-1]
     return f"{text[:1].upper()}{text[1:]}\n\n"
 
 

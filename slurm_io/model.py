@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 Mode = Literal["user", "slurm"]
+CheckAnswer = Literal["OK", "DEGRADED", "FAIL", "UNKNOWN"]
+FaultKind = Literal["node", "shared", "job"]
 LOCAL_CLUSTER = "local"  # the cluster of a run outside Slurm
 
 
@@ -88,3 +91,46 @@ class SamplerSpec:
         known["job"] = JobIdentity.from_dict(known["job"])
         known["collectors_off"] = tuple(known.get("collectors_off") or ())
         return cls(**known)
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """One statement about one thing a job needs: the dataset, a mount, a disk.
+
+    `answer`: OK, DEGRADED (works, but worse than it should), FAIL, or UNKNOWN (could not be told;
+    `text` says why). `kind` says whose fault it would be: this "node", a "shared" service, or the
+    "job" (what it asked for). Only a FAIL of kind "node" may ever drain a node. `text` is one line
+    for a person: what is wrong and what to do. `facts` are JSON values with units in their names;
+    `not_looked_at` names what was left out and why; `commands` are commands a person may copy.
+    """
+
+    check: str
+    answer: CheckAnswer
+    kind: FaultKind
+    text: str
+    subject: str | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    not_looked_at: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON (and marshal) holds it."""
+        data = {each.name: getattr(self, each.name) for each in fields(self)}
+        data["facts"] = dict(self.facts)
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> CheckResult:
+        """The inverse of :meth:`to_dict`; unknown keys are dropped, lists become tuples."""
+        known = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
+        for name in ("not_looked_at", "commands"):
+            known[name] = tuple(known.get(name) or ())
+        return cls(**known)
+
+
+_WORST_FIRST: tuple[CheckAnswer, ...] = ("FAIL", "DEGRADED", "UNKNOWN", "OK")
+
+
+def worst_answer(answers: Iterable[CheckAnswer]) -> CheckAnswer:
+    """The answer for a whole: FAIL before DEGRADED before UNKNOWN before OK; OK for nothing."""
+    return min(answers, key=_WORST_FIRST.index, default="OK")

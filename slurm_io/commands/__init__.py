@@ -1,8 +1,9 @@
 """One click command per file: arguments, call, print, exit code; no logic.
 
 A module of this folder exposes a click command called ``command``; the module's name is the
-command's name. Modules are imported only when their command is asked for, so that ``slurm-io run``
-does not pay for the analysis.
+command's name (``import_`` is ``import``, ``verify_signature`` is ``verify-signature``). A folder
+in this folder is a group whose ``command`` is a :class:`CommandFolder`. Modules are imported only
+when their command is asked for, so that ``slurm-io run`` does not pay for the analysis.
 
 Exit codes: 0 fine, 1 found what was asked for, 2 usage, 3 could not do it. No traceback reaches a
 user: one line says what happened and what to do; ``--debug`` shows the rest.
@@ -15,6 +16,7 @@ import os
 import pkgutil
 import sys
 import traceback
+from typing import Any
 
 import click
 
@@ -22,21 +24,33 @@ from slurm_io import __version__
 from slurm_io.errors import SlurmIoError
 
 
-class _Commands(click.Group):
-    """Finds the commands by listing this folder."""
+class CommandFolder(click.Group):
+    """A group of commands found by listing a package's folder: ``package`` is its dotted name."""
+
+    def __init__(self, *args: Any, package: str, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._package = package
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(module.name for module in pkgutil.iter_modules(__path__))
+        return sorted(self._modules())
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in self.list_commands(ctx):
+        module = self._modules().get(name)
+        if module is None:
             return None
-        command = importlib.import_module(f"{__name__}.{name}").command
+        command = importlib.import_module(f"{self._package}.{module}").command
         assert isinstance(command, click.Command)
         return command
 
+    def _modules(self) -> dict[str, str]:
+        """Command name -> module name."""
+        names = (found.name for found in pkgutil.iter_modules(sys.modules[self._package].__path__))
+        return {name.rstrip("_").replace("_", "-"): name for name in names}
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+
+@click.group(
+    cls=CommandFolder, package=__name__, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(__version__, prog_name="slurm-io")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def cli(debug: bool) -> None:

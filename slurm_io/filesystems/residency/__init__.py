@@ -1,0 +1,1 @@
+"""Residency: whether a file's bytes are on the fast tier, asked without recalling them."""
