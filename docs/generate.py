@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from slurm_io.collectors.base import COLLECTORS
+from slurm_io.prolog.checks.base import CHECKS
 
 DOCS = Path(__file__).parent
 GENERATORS = ("slurm_io.store.schema_page", "slurm_io.config_page", "slurm_io.analysis.rule_pages")
@@ -16,25 +19,36 @@ GENERATORS = ("slurm_io.store.schema_page", "slurm_io.config_page", "slurm_io.an
 def main(arguments: list[str]) -> int:
     """Run every generator; exit 1 when ``--check`` finds a stale page."""
     stale = [name for name in GENERATORS if importlib.import_module(name).main(arguments) != 0]
-    if collector_page(check="--check" in arguments):
-        stale.append("docs/collectors.md")
+    pages = {
+        "collectors.md": _page("Collectors", "slurm_io/collectors/", COLLECTORS.discover()),
+        "checks.md": _page(
+            "Checks",
+            "prolog/checks/",
+            {name: check.function for name, check in CHECKS.discover().items()},
+        ),
+    }
+    stale += [f"docs/{name}" for name, text in pages.items() if _is_stale(DOCS / name, text)]
+    if "--check" not in arguments:
+        for name, text in pages.items():
+            (DOCS / name).write_text(text)
+        stale = []
     for name in stale:
         print(f"stale page: run `make docs` ({name})", file=sys.stderr)
     return 1 if stale else 0
 
 
-def collector_page(*, check: bool) -> bool:
-    """docs/collectors.md from the collectors' module docstrings; True when it was stale."""
-    sections = ["# Collectors\n\nGenerated from the docstrings of `slurm_io/collectors/`.\n"]
-    for name, collector in COLLECTORS.discover().items():
-        module = inspect.getmodule(collector)
+def _page(title: str, folder: str, things: Mapping[str, Any]) -> str:
+    """One section for each registered thing: the docstring of its module."""
+    sections = [f"# {title}\n\nGenerated from the docstrings of `{folder}`.\n"]
+    for name, thing in things.items():
+        module = inspect.getmodule(thing)
         text = inspect.getdoc(module) if module else ""
         sections.append(f"## {name}\n\n{text}\n")
-    page, text = DOCS / "collectors.md", "\n".join(sections)
-    if check:
-        return not page.exists() or page.read_text() != text
-    page.write_text(text)
-    return False
+    return "\n".join(sections)
+
+
+def _is_stale(page: Path, text: str) -> bool:
+    return not page.exists() or page.read_text() != text
 
 
 if __name__ == "__main__":
