@@ -31,6 +31,10 @@ class HostError(SlurmIoError):
     """The operating system refused a read or a command: names the path or the command."""
 
 
+class ManifestError(SlurmIoError):
+    """A manifest is damaged, truncated, hostile or not a manifest: names file, line and the fix."""
+
+
 class StoreError(SlurmIoError):
     """A job store is missing, damaged or of another schema version."""
 

@@ -52,6 +52,7 @@ class Header:
     `algorithm` is that of new digests; `requires` may hold ``free_bytes`` and ``fstypes``;
     `layout` hints are ``{"min_size_bytes": …, "stripe_count": …, "stripe_size_bytes": …}`` rows.
     `signature` is ``ed25519:KEYID:HEX`` over the header without it (the content id covers files).
+    `missing_count`: files of the folder that the builder could not read and left out.
     """
 
     dataset: str
@@ -69,6 +70,7 @@ class Header:
     retention_days: int | None = None
     notes: tuple[str, ...] = ()
     signature: str | None = None
+    missing_count: int = 0
     schema: int = SCHEMA
 
 
