@@ -48,14 +48,14 @@ class SlowOperations(mfusepy.Operations):  # type: ignore[misc, unused-ignore]
         conn_info.congestion_threshold = IN_FLIGHT
 
     def getattr(self, path: str, fh: int | None = None) -> dict[str, Any]:
-        """stat; an evicted file has a size but no blocks, as an HSM shows it."""
+        """stat; an evicted file has its size but none or next to none of its blocks."""
         self._faults.enter("stat", path)
         found = os.fstat(fh) if fh is not None else os.lstat(self._real(path))
         self._faults.delay("stat", path)
         attributes = {name: getattr(found, name) for name in STAT_FIELDS}
         attributes |= {name: getattr(found, source) for name, source in STAT_TIMES.items()}
         if self._faults.is_evicted(path):
-            attributes["st_blocks"] = 0
+            attributes["st_blocks"] = self._faults.settings.evicted_blocks
         return attributes
 
     def open(self, path: str, flags: int) -> int:

@@ -28,7 +28,8 @@ class SlowFsSettings:
     `spike_latency_s` longer; the first window opens `spike_offset_s` after the settings arrive.
     `bandwidth_bytes_per_s` is shared by reads and writes. `file_latency_s` maps globs to extra
     seconds per read. Files under `evicted_globs` take `recall_latency_s` at their first read and
-    show no blocks in stat until then; a new `recall_generation` evicts them again. Requests of
+    show `evicted_blocks` blocks in stat until then (Lustre shows 1); a new `recall_generation`
+    evicts them again. Requests of
     `hang_classes` under `hang_globs` are not answered until new settings no longer say so.
     `xattrs` maps globs to ``{name: hex bytes}``.
     """
@@ -48,6 +49,7 @@ class SlowFsSettings:
     spike_classes: tuple[str, ...] = ("read",)
     file_latency_s: Mapping[str, float] = field(default_factory=dict)
     evicted_globs: tuple[str, ...] = ()
+    evicted_blocks: int = 0
     recall_latency_s: float = 0.0
     recall_generation: int = 0
     hang_globs: tuple[str, ...] = ()
