@@ -7,9 +7,10 @@ table is missing, empty, or was written by an older version.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import polars as pl
 
@@ -41,8 +42,11 @@ class NodeView(Protocol):
     @property
     def damage(self) -> list[dict[str, Any]]: ...
 
-    def table(self, name: str, columns: Sequence[str] | None = None) -> Any:
-        """The table as a pyarrow.Table, the clocks and `columns` of it."""
+    def table(self, name: str, columns: Sequence[str] | None = None, every: int = 1) -> Any:
+        """The table as a pyarrow.Table, the clocks and `columns` of it.
+
+        Of the seconds that are no multiple of `every` it may leave the rows out.
+        """
 
 
 class StoreView(Protocol):
@@ -56,6 +60,16 @@ class StoreView(Protocol):
     def nodes_expected(self) -> Sequence[str]: ...
     @property
     def extra(self) -> dict[str, Any]: ...
+
+
+@runtime_checkable
+class CompactedView(Protocol):
+    """A store that reads many nodes in one pass."""
+
+    def together(
+        self, name: str, columns: Sequence[str] | None = None, every: int = 1
+    ) -> Iterator[tuple[str, Any]]:
+        """(node, its table) of those nodes; others have to be asked one by one."""
 
 
 @dataclass
@@ -73,23 +87,36 @@ class Tables:
         node's clock only; `columns` must have ``mono_ns`` then.
         """
         names = pl.Enum(sorted(self.store.nodes))
-        parts = [
-            self._of_node(view, table, columns, every).select(
-                pl.lit(name, names).alias("node"), pl.all()
-            )
-            for name, view in sorted(self.store.nodes.items())
-        ]
+        parts = self._together(table, columns, every)
+        for name, view in self.store.nodes.items():
+            if name not in parts:
+                parts[name] = self._of_node(view, table, columns, every)
         empty = _empty(table, columns).select(pl.lit(None, names).alias("node"), pl.all())
-        return pl.concat([empty.clear(), *parts])
+        return pl.concat(
+            [empty.clear(), *(_named(parts[name], name, names) for name in sorted(parts))]
+        )
+
+    def _together(self, table: str, columns: Sequence[str], every: int) -> dict[str, pl.DataFrame]:
+        """Nodes that can be read in one pass, those that turned out well."""
+        found: dict[str, pl.DataFrame] = {}
+        if isinstance(self.store, CompactedView):
+            with suppress(StoreError):  # asked by itself each node says what is wrong with it
+                for name, arrow in self.store.together(table, columns, every):
+                    found[name] = _part(_thinned(arrow, every), table, columns)
+        return found
 
     def _of_node(
         self, view: NodeView, table: str, columns: Sequence[str], every: int
     ) -> pl.DataFrame:
         try:
-            return _part(_thinned(view.table(table, columns), every), table, columns)
+            return _part(_thinned(view.table(table, columns, every), every), table, columns)
         except StoreError as error:
             self.damage.append((f"{table} of {view.node}", str(error)))
             return _empty(table, columns)
+
+
+def _named(part: pl.DataFrame, name: str, names: pl.Enum) -> pl.DataFrame:
+    return part.select(pl.lit(name, names).alias("node"), pl.all())
 
 
 def _thinned(arrow: Any, every: int) -> Any:

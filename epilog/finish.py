@@ -1,4 +1,4 @@
-"""After the Epilog has returned: wait for the sampler, seal, deliver, analyse. Detached, nice 19.
+"""After the Epilog: wait for the sampler, seal, deliver, analyse, compact. Detached, nice 19.
 
 ``python -m slurm_io.epilog.finish CONFIG SPOOL RUNTIME RESTART``. What cannot be delivered stays
 in the spool, named in the log, until `retention_s` has passed. Running it twice does no harm.
@@ -31,6 +31,7 @@ NICENESS = 19
 STAGGER_FROM_NODES = 8
 STAGGER_STEP_S = 0.02
 STAGGER_MAX_S = 10.0
+TIDY_MARGIN_S = 5.0  # compaction ends by itself so long before the finisher is ended
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -109,12 +110,10 @@ class Finisher:
             self.log.write(f"no copy for the site's store: {error}")
 
     def _deliver_to_site(self, case: Case, missing: tuple[str, ...]) -> None:
-        site = self.config.store
-        if not site.site_path:
-            return
-        cluster = Path(site.site_path) / f"cluster={case.job.cluster}"
-        store = cluster / f"job={case.job.key()}"
-        self._deliver_as(account_of(site.service_user), case, store, missing, cluster)
+        store = self._site_store(case)
+        if store is not None:
+            account = account_of(self.config.store.service_user)
+            self._deliver_as(account, case, store, missing, store.parent)
 
     def _deliver_as(
         self,
@@ -137,6 +136,9 @@ class Finisher:
             source.close()
 
     def _analyse(self, case: Case) -> None:
+        # Only here: pyarrow takes 0.2 s, which the finisher of an unprofiled job should not pay.
+        from slurm_io.epilog.tidy import Tidy
+
         store = store_of(case)
         write_reports = analysis_ahead.load(self.config.thresholds)
 
@@ -144,10 +146,39 @@ class Finisher:
             write_reports(store)
             publish(store, store.with_name(f"{store.name}.txt"))
 
+        tidy = Tidy(store, case.node, self.deadline - TIDY_MARGIN_S)
         expected = frozenset(case.nodes_expected())
-        lead = Lead(store, case.node, expected, self.config.epilog.grace_s, analyse)
-        rounds = self._as(account_of(case.job.uid), lead.run)
+        lead = Lead(store, case.node, expected, self.config.epilog.grace_s, analyse, tidy)
+        answer = self._as(account_of(case.job.uid), lambda: [lead.run(), tidy.said])
+        rounds, said = answer if isinstance(answer, list) and len(answer) == 2 else (None, None)
         self.log.write(f"analysed {rounds} times here: {store}")
+        if said:
+            self.log.write(f"not all was compacted: {said!r:.600}")
+        self._compact_at_site(case, led=bool(rounds))
+
+    def _compact_at_site(self, case: Case, *, led: bool) -> None:
+        """The site's copy, by the leader of the analysis and by whoever completes the copy."""
+        from slurm_io.epilog.tidy import Tidy, tidy_up
+
+        store = self._site_store(case)
+        if store is None:
+            return
+        tidy = Tidy(store, case.node, self.deadline - TIDY_MARGIN_S)
+        expected = frozenset(case.nodes_expected())
+        try:
+            account = account_of(self.config.store.service_user)
+            said = self._as(account, lambda: tidy_up(store, case.node, expected, tidy, led))
+        except (SlurmIoError, OSError) as error:
+            said = str(error)
+        if said:
+            self.log.write(f"not all of the site's copy was compacted: {said!r:.600}")
+
+    def _site_store(self, case: Case) -> Path | None:
+        """None where the site wants no copies."""
+        site = self.config.store
+        if not site.site_path:
+            return None
+        return Path(site.site_path) / f"cluster={case.job.cluster}" / f"job={case.job.key()}"
 
     def _as(
         self, account: Account, work: Callable[[], object], keep_fds: tuple[int, ...] = ()

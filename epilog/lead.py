@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slurm_io.store.files import write_json_atomic
-from slurm_io.store.markers import arrived, claim_leader, release_leader
+from slurm_io.store.markers import arrivals, claim_leader, release_leader
 
 SETTLE_S = 5.0  # nodes of one job end together; a node missing after this delays no report
 POLL_S = 0.5
@@ -27,18 +27,22 @@ Arrivals = dict[str, int]
 
 @dataclass(frozen=True)
 class Lead:
-    """One leader's work. `analyse` writes the reports; `expected` are the job's nodes."""
+    """One leader's work. `analyse` writes the reports; `expected` are the job's nodes.
+
+    `compact` comes last, when nobody is waited for any more.
+    """
 
     store: Path
     node: str
     expected: frozenset[str]
     grace_s: float
     analyse: Callable[[], None]
+    compact: Callable[[], None] | None = None
 
     def run(self) -> int:
         """Analyse until every arrival has been seen; how often. Raises StoreError, OSError."""
         rounds = 0
-        while self._arrivals() != self._analysed() and claim_leader(self.store, self.node):
+        while arrivals(self.store) != self._analysed() and claim_leader(self.store, self.node):
             try:
                 rounds += self._rounds()
             finally:
@@ -57,22 +61,17 @@ class Lead:
                 rounds += 1
             if self.expected <= now.keys():
                 break
+        if self.compact is not None:
+            self.compact()
         return rounds
 
     def _wait(self, deadline: float) -> Arrivals:
         """Who has delivered, once all have or it is `deadline`."""
-        now = self._arrivals()
+        now = arrivals(self.store)
         while not self.expected <= now.keys() and time.monotonic() < deadline:
             time.sleep(POLL_S)
-            now = self._arrivals()
+            now = arrivals(self.store)
         return now
-
-    def _arrivals(self) -> Arrivals:
-        found = {}
-        for node in arrived(self.store):
-            with contextlib.suppress(FileNotFoundError):
-                found[node] = (self.store / f"DONE.{node}").lstat().st_mtime_ns
-        return found
 
     def _analysed(self) -> object:
         with contextlib.suppress(OSError, ValueError):

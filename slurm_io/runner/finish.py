@@ -1,4 +1,4 @@
-"""After the command: seal the spool, deliver it to the store, analyse. Each in its own process.
+"""After the command: seal the spool, deliver it to the store, analyse, compact. Each a process.
 
 Sealing and analysis import pyarrow and polars; the wrapper stays small by leaving that to children.
 Whatever fails is noted in ``run.log`` of the store, and the spool is kept so that nothing is lost.
@@ -18,6 +18,7 @@ from slurm_io.runner.child import CommandEnd
 from slurm_io.runner.gather import WAIT_S, gather
 from slurm_io.runner.job_store import write_exit_code
 from slurm_io.runner.place import Place, write_job_file
+from slurm_io.store.compacted import is_worthwhile
 
 
 def finish(place: Place, end: CommandEnd, *, report: bool, stayed: int = 0) -> None:
@@ -44,13 +45,25 @@ def _analyse(place: Place, report: bool) -> None:
         if report:
             _child(place, "slurm_io.analysis.api", str(place.store))
 
-    if len(place.nodes) == 1:
-        work()
-        return
+    def compact() -> None:
+        if report:
+            _compact(place)
+
     try:
-        gather(place.store, place.node, place.nodes, WAIT_S if report else 0.0, work)
+        if len(place.nodes) == 1:
+            work()
+            compact()
+            return
+        gather(place.store, place.node, place.nodes, WAIT_S if report else 0.0, work, compact)
     except (SlurmIoError, OSError) as error:
         _note(place, f"not analysed: {error}")
+
+
+def _compact(place: Place) -> None:
+    """A long or wide job's files become a dozen; what cannot be compacted stays as it is."""
+    if is_worthwhile(place.store):
+        leader = (place.node,) if len(place.nodes) > 1 else ()
+        _child(place, "slurm_io.store.compact", str(place.store), *leader)
 
 
 def _deliver(place: Place, missing: tuple[str, ...]) -> bool:
@@ -64,10 +77,10 @@ def _deliver(place: Place, missing: tuple[str, ...]) -> bool:
     return True
 
 
-def _child(place: Place, module: str, argument: str) -> None:
-    """Run ``python -m MODULE ARGUMENT`` quietly; its complaints go to ``run.log``."""
+def _child(place: Place, module: str, *arguments: str) -> None:
+    """Run ``python -m MODULE ARGUMENTS`` quietly; its complaints go to ``run.log``."""
     done = subprocess.run(
-        [sys.executable, "-m", module, argument],
+        [sys.executable, "-m", module, *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from slurm_io.store.files import write_json_atomic
-from slurm_io.store.markers import arrived, claim_leader, release_leader
+from slurm_io.store.markers import arrivals, claim_leader, release_leader
 
 WAIT_S = 10.0
 POLL_S = 0.25
@@ -21,36 +21,33 @@ ANALYSED = "analysed.json"
 
 
 def gather(
-    store: Path, node: str, expected: tuple[str, ...], wait_s: float, work: Callable[[], None]
+    store: Path,
+    node: str,
+    expected: tuple[str, ...],
+    wait_s: float,
+    work: Callable[[], None],
+    compact: Callable[[], None],
 ) -> None:
     """Do `work` once all `expected` nodes have delivered, or without the rest after `wait_s`.
 
-    Raises StoreError, OSError.
+    `compact` comes after it, under the same claim. Raises StoreError, OSError.
     """
-    while _arrivals(store) != _analysed(store) and claim_leader(store, node):
+    while arrivals(store) != _analysed(store) and claim_leader(store, node):
         try:
             now = _wait(store, frozenset(expected), time.monotonic() + wait_s)
             work()
             write_json_atomic(store / ANALYSED, now)
+            compact()
         finally:
             release_leader(store, node)
 
 
 def _wait(store: Path, expected: frozenset[str], deadline_s: float) -> dict[str, int]:
-    now = _arrivals(store)
+    now = arrivals(store)
     while not expected <= now.keys() and time.monotonic() < deadline_s:
         time.sleep(POLL_S)
-        now = _arrivals(store)
+        now = arrivals(store)
     return now
-
-
-def _arrivals(store: Path) -> dict[str, int]:
-    """Node -> when its DONE marker was written, ns: a node that delivers again counts as new."""
-    found = {}
-    for node in arrived(store):
-        with contextlib.suppress(FileNotFoundError):
-            found[node] = (store / f"DONE.{node}").lstat().st_mtime_ns
-    return found
 
 
 def _analysed(store: Path) -> object:

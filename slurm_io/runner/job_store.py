@@ -19,6 +19,7 @@ from typing import Any
 from slurm_io.errors import StoreError, UsageError
 from slurm_io.model import JobIdentity
 from slurm_io.runner.step import Step
+from slurm_io.store.compacted import told_inside
 from slurm_io.store.files import read_json, read_json_if_there, write_all, write_json_atomic
 
 STORE_FILE = "job.json"
@@ -79,13 +80,13 @@ def node_file(node: str) -> str:
 
 
 def told_by_nodes(store: Path) -> list[dict[str, Any]]:
-    """``job.json`` and every ``job.<node>.json`` that can be read."""
+    """``job.json`` and every ``job.<node>.json`` that can be read, or was when it was compacted."""
     first = read_json_if_there(store / STORE_FILE)
-    found = [] if first is None else [first]
-    for path in sorted(store.glob(_NODE_FILES)):
+    of_nodes = {node_file(node): told for node, told in told_inside(store).items()}
+    for path in store.glob(_NODE_FILES):
         with contextlib.suppress(StoreError):
-            found.append(read_json(path))
-    return found
+            of_nodes[path.name] = read_json(path)
+    return [*([] if first is None else [first]), *(of_nodes[name] for name in sorted(of_nodes))]
 
 
 def write_own(store: Path, facts: dict[str, Any], node: str) -> None:

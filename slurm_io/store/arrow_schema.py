@@ -32,3 +32,13 @@ def pyarrow_schema(table: Table) -> pa.Schema:
         [pyarrow_field(column) for column in table.columns],
         metadata={TABLE_KEY: table.name.encode(), SCHEMA_KEY: str(SCHEMA_VERSION).encode()},
     )
+
+
+def coded_schema(table: Table) -> pa.Schema:
+    """As :func:`pyarrow_schema` with text as a dictionary and its codes."""
+    schema = pyarrow_schema(table)
+    coded = pa.dictionary(pa.int32(), pa.string())
+    return pa.schema(
+        [field.with_type(coded) if field.type == pa.string() else field for field in schema],
+        metadata=schema.metadata,
+    )

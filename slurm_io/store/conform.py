@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slurm_io.errors import StoreError
-from slurm_io.store.arrow_schema import SCHEMA_KEY, TABLE_KEY, pyarrow_schema
+from slurm_io.store.arrow_schema import SCHEMA_KEY, TABLE_KEY, coded_schema, pyarrow_schema
 from slurm_io.store.schema import CLOCKS, SCHEMA_VERSION, Table
 
 MAX_TEXT_BYTES = 1024 * 1024 * 1024
@@ -33,9 +33,12 @@ def check_marks(metadata: dict[bytes, bytes] | None, table: Table, file: str) ->
         )
 
 
-def conform(rows: pa.Table, table: Table, file: str) -> pa.Table:
-    """`rows` with exactly the columns of `table`; `file` is named in a StoreError."""
-    schema = pyarrow_schema(table)
+def conform(rows: pa.Table, table: Table, file: str, keep_codes: bool = False) -> pa.Table:
+    """`rows` with exactly the columns of `table`; `file` is named in a StoreError.
+
+    `keep_codes` leaves text as a dictionary and its codes.
+    """
+    schema = coded_schema(table) if keep_codes else pyarrow_schema(table)
     names = rows.schema.names
     if len(set(names)) != len(names):
         raise StoreError(f"{file} holds a column twice")
@@ -43,9 +46,9 @@ def conform(rows: pa.Table, table: Table, file: str) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def empty_table(table: Table) -> pa.Table:
+def empty_table(table: Table, keep_codes: bool = False) -> pa.Table:
     """No rows, all columns."""
-    return pyarrow_schema(table).empty_table()
+    return (coded_schema(table) if keep_codes else pyarrow_schema(table)).empty_table()
 
 
 def _column(rows: pa.Table, field: pa.Field, file: str) -> pa.ChunkedArray:
@@ -62,11 +65,13 @@ def _column(rows: pa.Table, field: pa.Field, file: str) -> pa.ChunkedArray:
 def _cast(column: pa.ChunkedArray, field: pa.Field, file: str) -> pa.ChunkedArray:
     if column.type == field.type:
         return column
-    if not _is_kin(column.type, field.type):
+    if not _is_kin(column.type, _plain(field.type)):
         raise StoreError(f"{file}: column {field.name} is {column.type}, not {field.type}")
     try:
         if pa.types.is_dictionary(column.type) and _decoded_bytes(column) > MAX_TEXT_BYTES:
             raise StoreError(f"{file}: column {field.name} unpacks to too much text")
+        if pa.types.is_dictionary(field.type):
+            return column.cast(_plain(field.type)).dictionary_encode().cast(field.type)
         return column.cast(field.type)
     except (pa.ArrowException, ValueError) as exc:
         raise StoreError(f"{file}: column {field.name} does not fit {field.type}") from exc
@@ -74,10 +79,13 @@ def _cast(column: pa.ChunkedArray, field: pa.Field, file: str) -> pa.ChunkedArra
 
 def _is_kin(have: pa.DataType, want: pa.DataType) -> bool:
     """Whether a cast keeps the meaning: text to text, whole number to whole number, and so on."""
-    if pa.types.is_dictionary(have):
-        have = have.value_type
+    have = _plain(have)
     kinds = (pa.types.is_integer, pa.types.is_floating, _is_text, pa.types.is_boolean)
     return pa.types.is_null(have) or any(kind(have) and kind(want) for kind in kinds)
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _is_text(kind: pa.DataType) -> bool:

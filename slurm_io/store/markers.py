@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from slurm_io.errors import StoreError
+from slurm_io.store.compacted import read_marker
 from slurm_io.store.files import why, write_json_atomic
 from slurm_io.store.parts import list_names
 
@@ -36,12 +37,29 @@ def mark_done(store: Path, node: str, info: dict[str, Any], mode: int = 0o600) -
     write_json_atomic(store / f"{_DONE}{check_node_name(node)}", info, fsync=True, mode=mode)
 
 
+def done_file(node: str) -> str:
+    """Name of a node's marker."""
+    return f"{_DONE}{node}"
+
+
+def arrivals(store: Path) -> dict[str, int]:
+    """Node -> when its DONE marker was written, ns: a node that delivers again counts as new.
+
+    Of nodes inside a compacted store the marker is gone and its time is remembered.
+    """
+    found = {}
+    for name in list_names(store):
+        node = name.removeprefix(_DONE)
+        written_ns = _written_ns(store / name) if name.startswith(_DONE) else None
+        if written_ns is not None and _NODE_NAME.match(node):
+            found[node] = written_ns
+    inside = {node: each.done_ns for node, each in read_marker(store).items()}
+    return {**inside, **found}
+
+
 def arrived(store: Path) -> set[str]:
     """The nodes that have delivered."""
-    names = (name.removeprefix(_DONE) for name in list_names(store) if name.startswith(_DONE))
-    return {
-        node for node in names if _NODE_NAME.match(node) and _is_regular(store / f"{_DONE}{node}")
-    }
+    return set(arrivals(store))
 
 
 def claim_leader(store: Path, node: str, stale_s: float = STALE_LEADER_S) -> bool:
@@ -80,11 +98,30 @@ def release_leader(store: Path, node: str) -> None:
         raise StoreError(f"cannot remove {lock}: {why(exc)}") from exc
 
 
-def _is_regular(path: Path) -> bool:
+def keep_lead(store: Path, node: str) -> None:
+    """Say that the leader still lives: long work must not look left behind.
+
+    StoreError when another node leads by now: what was prepared must not be put in place.
+    """
+    lock = store / _LEADER
     try:
-        return stat.S_ISREG(path.lstat().st_mode)
+        fd = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(fd, "rb") as file:
+            if file.read(256) == node.encode():
+                os.utime(fd)
+                return
+    except OSError as exc:
+        raise StoreError(f"cannot read {lock}: {why(exc)}") from exc
+    raise StoreError(f"{store}: another node leads by now")
+
+
+def _written_ns(path: Path) -> int | None:
+    """When a regular file was written; None for anything else."""
+    try:
+        facts = path.lstat()
     except OSError:
-        return False
+        return None
+    return facts.st_mtime_ns if stat.S_ISREG(facts.st_mode) else None
 
 
 def _create(path: Path, node: str) -> None:

@@ -21,13 +21,13 @@ from slurm_io.store.parquet_part import DAMAGE_KEY
 from slurm_io.store.schema import Table
 from slurm_io.store.table_files import sorted_rows
 
-_ENCODINGS = {
+ENCODINGS = {
     "int64": "DELTA_BINARY_PACKED",
     "int32": "DELTA_BINARY_PACKED",
     "float64": "BYTE_STREAM_SPLIT",
     "float32": "BYTE_STREAM_SPLIT",
 }
-_ZSTD_LEVEL = 6
+ZSTD_LEVEL = 6
 _ROW_GROUP_ROWS = 1024 * 1024
 
 
@@ -59,10 +59,10 @@ def _write(path: Path, rows: pa.Table, table: Table, marks: dict[bytes, bytes]) 
             file,
             rows.schema,
             compression="zstd",
-            compression_level=_ZSTD_LEVEL,
+            compression_level=ZSTD_LEVEL,
             use_dictionary=[c.name for c in table.columns if c.type == "string"],
             column_encoding={
-                c.name: _ENCODINGS[c.type] for c in table.columns if c.type in _ENCODINGS
+                c.name: ENCODINGS[c.type] for c in table.columns if c.type in ENCODINGS
             },
             write_statistics=["ts_ns"],
             store_schema=False,  # costs more than a short part's rows; Parquet's own types do

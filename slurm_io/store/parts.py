@@ -14,6 +14,7 @@ from slurm_io.errors import StoreError
 from slurm_io.store.files import why
 
 _PART = re.compile(r"([a-z_]{1,64})(?:-([0-9]{4,9}))?\.(arrows|parquet)\Z")
+_NUMBERED = "parquet"  # without a number it is a job's compacted table
 MAX_ENTRIES = 100_000
 
 
@@ -36,6 +37,8 @@ def parse_part(name: str) -> Part | None:
     """The part a file name stands for; None for any other file."""
     match = _PART.match(name)
     if match is None:
+        return None
+    if match[2] is None and match[3] == _NUMBERED:
         return None
     number = None if match[2] is None else int(match[2])
     part = Part(match[1], number, match[3])

@@ -33,39 +33,47 @@ def effective_parts(folder: Path) -> list[Part]:
     ]
 
 
-def read_table(folder: Path | None, table: Table, columns: Sequence[str] | None = None) -> pa.Table:
+def read_table(
+    folder: Path | None, table: Table, columns: Sequence[str] | None = None, every: int = 1
+) -> pa.Table:
     """Every row of `table`, sorted by ts_ns; no rows when `folder` is None or has none.
 
-    `columns` reads only the clocks and these, in schema order.
+    `columns` reads only the clocks and these, in schema order; `every` only the rows of each so
+    many-th second.
     """
-    table = _narrowed(table, columns)
+    table = narrowed(table, columns)
     if folder is None:
         return empty_table(table)
     parts = effective_parts(folder)
     try:
-        return _read_parts(folder, parts, table)
+        return _read_parts(folder, parts, table, every)
     except StoreError:
         if effective_parts(folder) == parts:
             raise
     # Rotated or sealed under our hands: the parts have other names now.
-    return _read_parts(folder, effective_parts(folder), table)
+    return _read_parts(folder, effective_parts(folder), table, every)
 
 
-def _read_parts(folder: Path, parts: list[Part], table: Table) -> pa.Table:
+def _read_parts(folder: Path, parts: list[Part], table: Table, every: int) -> pa.Table:
     tables = [empty_table(table)]
     loaded_bytes = 0
     for part in parts:
         if part.table != table.name:
             continue
-        tables.append(read_any_part(folder, part, table)[0])
+        tables.append(read_any_part(folder, part, table, every)[0])
         loaded_bytes += tables[-1].nbytes
         if loaded_bytes > MAX_LOADED_BYTES:
             raise StoreError(f"{folder}: table {table.name} is over {MAX_LOADED_BYTES} bytes")
-    rows = pa.concat_tables(tables)
+    return in_order(pa.concat_tables(tables), table)
+
+
+def in_order(rows: pa.Table, table: Table) -> pa.Table:
+    """Sorted by ts_ns, untouched when they are already."""
     return rows if _is_sorted(rows["ts_ns"]) else sorted_rows(rows, table)
 
 
-def _narrowed(table: Table, names: Sequence[str] | None) -> Table:
+def narrowed(table: Table, names: Sequence[str] | None) -> Table:
+    """The clocks and the named columns of `table`; all of them for None."""
     if names is None:
         return table
     unknown = sorted(set(names) - set(table.column_names()))
@@ -89,11 +97,13 @@ def sorted_rows(rows: pa.Table, table: Table) -> pa.Table:
     return rows.sort_by([(name, "ascending") for name in names])
 
 
-def read_any_part(folder: Path, part: Part, table: Table) -> tuple[pa.Table, list[dict[str, Any]]]:
-    """Rows and damage of one part, sealed or not."""
+def read_any_part(
+    folder: Path, part: Part, table: Table, every: int = 1
+) -> tuple[pa.Table, list[dict[str, Any]]]:
+    """Rows and damage of one part, sealed or not; `every` thins the sealed, which are long."""
     path = folder / part.file_name
     if part.suffix == "parquet":
-        return read_part(path, table)
+        return read_part(path, table, every)
     rows, damage = read_stream(path, table)
     return rows, [damage.to_dict()] if damage is not None else []
 

@@ -51,7 +51,7 @@ class StandInNode:
     checks: dict[str, Any] | None = None
     damage: list[dict[str, Any]] = field(default_factory=list)
 
-    def table(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:
+    def table(self, name: str, columns: Sequence[str] | None = None, every: int = 1) -> pa.Table:
         """The rows so far."""
         return arrow_table(name, self.tables.get(name, []))
 

@@ -124,7 +124,7 @@ def test_nonsense_in_self_json_and_checks(value: Any) -> None:
 
 def test_an_unreadable_table_is_named() -> None:
     class Broken(StandInNode):
-        def table(self, name: str, columns: Sequence[str] | None = None) -> Any:
+        def table(self, name: str, columns: Sequence[str] | None = None, every: int = 1) -> Any:
             if name == "waits":
                 raise StoreError("waits-0003.parquet is cut off")
             return super().table(name, columns)

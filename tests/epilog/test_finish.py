@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -11,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from slurm_io.store.reader import open_job
 from tests.labs.cluster_parts import is_running
 from tests.labs.slurmd_room import SlurmdRoom
+from tests.store.wide_store import make_store
 
 pytestmark = pytest.mark.root
 DONE = "analysed"
@@ -276,3 +279,68 @@ def test_a_job_of_roots_own_belongs_to_root(room: SlurmdRoom) -> None:
     room.epilog(**root)
     room.wait_for_log(DONE)
     assert report_of(room).stat().st_uid == 0
+
+
+def give(folder: Path, uid: int) -> None:
+    """A folder and all in it to `uid`."""
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, uid, uid)
+
+
+def neighbour(store: Path, uid: int, scratch: Path) -> None:
+    """Another node's delivery, of a job long enough for many parts."""
+    scratch.mkdir()
+    made = make_store(scratch / "store", ["t2"], parts=6)
+    (made / "job.json").unlink()
+    made.chmod(0o700)
+    shutil.copytree(made, store)
+    give(store, uid)
+
+
+def test_the_users_process_compacts_what_two_nodes_brought(
+    profiled: SlurmdRoom, tmp_path: Path
+) -> None:
+    store = profiled.root / "work" / "slurm-io-7"
+    neighbour(store, profiled.uid, tmp_path / "n")
+    profiled.epilog()
+    profiled.wait_for_log(DONE)
+    assert "compacted" not in profiled.log()
+    assert not list(store.glob("node=*"))
+    assert sorted(open_job(store).nodes) == ["t1", "t2"]
+    assert json.loads((store / "report.json").read_text())["coverage"]["nodes_seen"] == ["t1", "t2"]
+    for path in store.iterdir():
+        assert path.stat().st_uid == profiled.uid, path
+        assert path.name.startswith("report.") or path.stat().st_mode & 0o077 == 0, path
+
+
+def test_what_cannot_be_compacted_is_said_in_the_log(profiled: SlurmdRoom, tmp_path: Path) -> None:
+    store = profiled.root / "work" / "slurm-io-7"
+    neighbour(store, profiled.uid, tmp_path / "n")
+    victim = tmp_path / "roots"
+    victim.write_text("root's own")
+    (store / "node=t2" / "log-0009.parquet").symlink_to(victim)
+    profiled.epilog()
+    profiled.wait_for_log("not all was compacted")
+    assert victim.read_text() == "root's own"
+    assert [path.name for path in store.glob("node=*")] == ["node=t2"]
+    assert report_of(profiled).exists()
+
+
+def test_the_sites_copy_is_compacted_by_its_service_user(room: SlurmdRoom, tmp_path: Path) -> None:
+    site = room.root / "site"
+    store = site / "cluster=lab" / "job=7.0"
+    store.parent.mkdir(parents=True)
+    neighbour(store, 33, tmp_path / "n")
+    for path in (site, store.parent):
+        os.chown(path, 33, 33)
+    room.write_config(QUICK + f'[store]\nsite_path = "{site}"\nservice_user = "www-data"\n')
+    room.prolog()
+    room.wait_for_sampler()
+    room.epilog()
+    room.wait_for_log(DONE)
+    deadline = time.monotonic() + 30
+    while list(store.glob("node=*")):
+        assert time.monotonic() < deadline, room.log()
+        time.sleep(0.1)
+    assert {path.stat().st_uid for path in store.iterdir()} == {33}
+    assert sorted(open_job(store).nodes) == ["t1", "t2"]

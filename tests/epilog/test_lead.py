@@ -119,3 +119,27 @@ def test_a_failed_analysis_gives_the_lead_back(desk: Desk) -> None:
     with pytest.raises(StoreError):
         Lead(desk.store, "t1", frozenset({"t1"}), 0.0, fail).run()
     assert claim_leader(desk.store, "t2")
+
+
+def test_compaction_comes_last_and_under_the_claim(desk: Desk) -> None:
+    desk.deliver("t1")
+    seen: list[tuple[int, bool]] = []
+
+    def compact() -> None:
+        seen.append((len(desk.saw), claim_leader(desk.store, "t9")))
+
+    lead = Lead(desk.store, "t1", frozenset({"t1"}), 0.0, desk.analyse, compact)
+    assert lead.run() == 1
+    assert seen == [(1, False)]
+
+
+def test_a_node_that_comes_during_compaction_is_seen(desk: Desk) -> None:
+    desk.deliver("t1")
+
+    def compact() -> None:
+        if len(desk.saw) == 1:
+            desk.deliver("t2")
+            assert desk.lead("t2", "t1", "t2").run() == 0
+
+    assert Lead(desk.store, "t1", frozenset({"t1", "t2"}), 0.0, desk.analyse, compact).run() == 2
+    assert desk.saw == [{"t1"}, {"t1", "t2"}]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from slurm_io.runner.job_store import told_by_nodes
+from slurm_io.store.reader import open_job
 from tests.runner.srun_tasks import FakeStep, all_ended, fresh_job, until
 
 
@@ -176,7 +179,28 @@ def test_two_nodes_share_one_store(tmp_path: Path) -> None:
     assert coverage["ranks_seen"] == 2
     told = step.told("job.json")
     assert (told["spool"], told["exit_code"]) == (None, 3)
-    assert [step.told(f"job.{node}.json")["exit_code"] for node in ("n1", "n2")] == [0, 3]
+    assert [told["exit_code"] for told in told_by_nodes(step.store)[1:]] == [0, 3]
+    assert sorted(open_job(step.store).nodes) == ["n1", "n2"]
+
+
+def test_many_nodes_leave_few_files(tmp_path: Path) -> None:
+    nodes = ("n1", "n2", "n3", "n4")
+    step = FakeStep(tmp_path, fresh_job(), nodes=nodes, tasks=4)
+    tasks = [step.start_rank(at, 2.0, code=at, node=node) for at, node in enumerate(nodes)]
+    with all_ended(*tasks):
+        assert codes(*tasks) == [0, 1, 2, 3]
+    assert not (step.store / "run.log").exists()
+    left = {path.name for path in step.store.iterdir() if path.suffix != ".parquet"}
+    assert left == {
+        "analysed.json", "compacted.json", "job.json", "nodes.jsonl", "report.json", "report.txt",
+    }  # fmt: skip
+    assert sorted(open_job(step.store).nodes) == list(nodes)
+    assert step.told("report.json")["coverage"]["nodes_seen"] == list(nodes)
+    assert [told["exit_code"] for told in told_by_nodes(step.store)[1:]] == [0, 1, 2, 3]
+    assert step.told("job.json")["exit_code"] == 1
+    again = [sys.executable, "-m", "slurm_io", "report", "--json", str(step.store)]
+    done = subprocess.run(again, capture_output=True, check=True)
+    assert json.loads(done.stdout) == step.told("report.json")
 
 
 def test_a_single_task_of_a_step_meets_nobody(tmp_path: Path) -> None:
