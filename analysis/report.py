@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from slurm_io.analysis.checks import merged_checks
 from slurm_io.analysis.coverage import coverage
 from slurm_io.analysis.facts import whole
 from slurm_io.analysis.inputs import StoreView
@@ -39,7 +40,7 @@ def build_report(store: StoreView, thresholds: Thresholds) -> dict[str, Any]:
         "verdict": verdict.word,
         "verdict_reason": verdict.reason,
         "findings": _findings(picture, answers),
-        "checks": _checks(store),
+        "checks": merged_checks(store),
         "overhead": overhead(store),
     }
 
@@ -181,17 +182,6 @@ def _finding(finding: Finding, price: float | None) -> dict[str, Any]:
         "remedy": finding.remedy,
         "commands": list(finding.commands),
     }
-
-
-def _checks(store: StoreView) -> list[Any]:
-    """Prolog results of all nodes, each with its node's name."""
-    found: list[Any] = []
-    for name, view in sorted(store.nodes.items()):
-        results = (view.checks or {}).get("checks")
-        for result in results if isinstance(results, list) else ():
-            if isinstance(result, dict):
-                found.append({"node": name, **result})
-    return found
 
 
 def _rounded(value: float, digits: int = 3) -> float:

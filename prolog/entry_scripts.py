@@ -10,9 +10,11 @@ import os
 import shlex
 import stat
 import sys
-from dataclasses import dataclass
+import sysconfig
+from dataclasses import dataclass, field
 from importlib import resources
 
+import slurm_io
 from slurm_io.config import DEFAULT_PATH, Config
 from slurm_io.errors import HostError
 from slurm_io.host.root_folders import trusted_folder, write_file
@@ -26,14 +28,22 @@ SCRIPTS = {
 }
 
 
+def package_folders() -> str:
+    """Where this interpreter finds us and what we need, for one that runs without site."""
+    ours = os.path.dirname(os.path.dirname(os.path.abspath(slurm_io.__file__)))
+    paths = (ours, sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
+    return ":".join(dict.fromkeys(paths))
+
+
 @dataclass(frozen=True)
 class Filling:
-    """What goes into the scripts: absolute paths and a time limit in whole seconds."""
+    """What goes into the scripts: absolute paths (`packages`: with colons) and a limit in s."""
 
     python: str
     config_path: str
     limit_s: int
     runtime_dir: str
+    packages: str = field(default_factory=package_folders)
 
     @classmethod
     def of(cls, config: Config, config_path: str | None) -> Filling:
@@ -51,6 +61,7 @@ def script_text(name: str, filling: Filling) -> str:
     text = resources.files(SCRIPTS[name]).joinpath(name).read_text("utf-8")
     for mark, value in (
         ("@PYTHON@", filling.python),
+        ("@PACKAGES@", filling.packages),
         ("@CONFIG@", filling.config_path),
         ("@LIMIT_S@", str(filling.limit_s)),
         ("@RUNTIME_DIR@", filling.runtime_dir),
@@ -88,7 +99,8 @@ def slurm_conf_lines(destination: str) -> str:
 # slurm_io. Several Prolog= and Epilog= lines are allowed since Slurm 24.05; before that, call the
 # script as the last line of your own, or name a glob (it runs in reverse order; every file
 # it matches must be executable, and a glob that matches nothing drains nodes).
-# Starts the sampler on every node of a job; always exits 0.
+# Starts the sampler and checks what the job needs, on every node of a job. Exits 0, but for
+# a faulty node where [checks] drain_exit says so.
 Prolog={folder}/prolog.sh
 # Stops it; sealing, delivery and analysis go on detached; always exits 0.
 Epilog={folder}/epilog.sh

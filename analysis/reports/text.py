@@ -28,6 +28,7 @@ _VERDICTS = {
     "not-proven": ("NOT PROVEN", "no cause can be named", "yellow"),
 }  # fmt: skip
 _MAX_MISSING = 6
+_MAX_CHECKS = 8
 
 
 @FORMATS.register("text")
@@ -58,6 +59,7 @@ def _lines(report: Mapping[str, Any], width: int) -> list[Line]:
         ("", ""),
         *_numbers(report),
         *(line for finding in report["findings"] for line in _finding(finding, width)),
+        *_checks(report["checks"], width),
         *_coverage(report["coverage"], width),
         *_overhead(report["overhead"]),
     ]
@@ -138,6 +140,31 @@ def _place(where: Mapping[str, Any]) -> str:
 def _some(things: list[Any]) -> str:
     shown = ", ".join(str(thing) for thing in things[:8])
     return shown if len(things) <= 8 else f"{shown} and {len(things) - 8} more"
+
+
+def _checks(checks: list[Mapping[str, Any]], width: int) -> list[Line]:
+    """One line for all that is well, one for each thing that is not."""
+    if not checks:
+        return []
+    odd = [each for each in checks if each["answer"] != "OK"]
+    well = sum(each["node_count"] for each in checks) - sum(each["node_count"] for each in odd)
+    lines: list[Line] = [("", "")]
+    if well:
+        lines.append((f"checks    {well} OK", ""))
+    for each in odd[:_MAX_CHECKS]:
+        text = f"checks    {each['answer']} {each['check']} on {_on(each)}: {_what(each)}"
+        lines += _wrapped(text, width, " " * 10, "bold" if each["answer"] == "FAIL" else "")
+    more = len(odd) - _MAX_CHECKS
+    return [*lines, (f"          and {more} more (see the JSON report)", "")] if more > 0 else lines
+
+
+def _on(check: Mapping[str, Any]) -> str:
+    return _some([*check["nodes"], *([""] * (check["node_count"] - len(check["nodes"])))])
+
+
+def _what(check: Mapping[str, Any]) -> str:
+    subject, text = check["subject"], check["text"]
+    return f"{subject}: {text}" if subject and subject not in text else str(text)
 
 
 def _coverage(seen: Mapping[str, Any], width: int) -> list[Line]:

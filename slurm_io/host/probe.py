@@ -85,6 +85,10 @@ class Probe:
             poller.register(self._pipe, select.POLLIN)
             poller.poll(timeout_s * 1000)
 
+    def fileno(self) -> int:
+        """What to wait on beside other probes (select, poll); -1 when nothing more will come."""
+        return -1 if self.finished else self._pipe
+
     def poll(self) -> None:
         """Take what has arrived. Blocks for a moment only when a child had to be killed: 0.05 s
         when it sleeps in the kernel, at most 0.5 s when the node is too busy to let it die."""
@@ -134,9 +138,11 @@ class Probe:
     def _end(self, reason: str) -> None:
         self.finished = True
         os.close(self._pipe)
+        timed_out = reason.startswith("no answer")
+        if timed_out and (function := _sleeping_in(self._pid)):
+            reason += f"; it slept in {function}"
         self._kill()
         if None in self.answers:
-            timed_out = reason.startswith("no answer")
             self.answers[self.answers.index(None)] = Answer(
                 "timed out" if timed_out else "error",
                 reason=reason + self._where_it_sleeps(),
@@ -158,12 +164,17 @@ class Probe:
     def _where_it_sleeps(self) -> str:
         if self.abandoned_pid is None:
             return ""
-        try:
-            function = Path(f"/proc/{self.abandoned_pid}/wchan").read_text()
-        except OSError:
-            function = ""
-        sleeps = f" in {function}" if function.strip("0") else ""
+        function = _sleeping_in(self.abandoned_pid)
+        sleeps = f" in {function}" if function else ""
         return f"; child {self.abandoned_pid} sleeps{sleeps} and was left behind"
+
+
+def _sleeping_in(pid: int) -> str:
+    """The kernel function a process sleeps in; "" when it runs or nobody may know."""
+    try:
+        return Path(f"/proc/{pid}/wchan").read_text().strip("0\n")
+    except OSError:
+        return ""
 
 
 def _sleeps_in_kernel(pid: int) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import slurm_io
+from slurm_io.store.reader import open_job
 from tests.labs.hooked_cluster import HookedCluster, Run
 
 pytestmark = [pytest.mark.cluster, pytest.mark.root]
@@ -39,11 +40,7 @@ def test_four_tasks_on_two_nodes_are_one_recording(cluster: HookedCluster) -> No
     assert report["coverage"]["nodes_seen"] == ["t1", "t2"]
     assert report["coverage"]["ranks_seen"] == 4
     assert report["job"]["state"] == "COMPLETED"
-    ranks = [
-        rank["rank"]
-        for node in ("t1", "t2")
-        for rank in json.loads((store / f"node={node}" / "meta.json").read_text())["ranks"]
-    ]
+    ranks = [rank["rank"] for node in open_job(store).nodes.values() for rank in node.meta["ranks"]]
     assert sorted(ranks) == [0, 1, 2, 3]
     assert not (store / "run.log").exists()
     assert list(Path("/dev/shm").glob(f"*-step-{run.job}.0.0-*-t[12]-*")) == []

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from slurm_io.config import load
 from slurm_io.prolog.entry_scripts import Filling, install
+from slurm_io.slurm.node_state import parse_nodes
 from tests.labs.cluster import ClusterError, SlurmCluster
 from tests.labs.user_python import UserPython, find_user_python
 
 CONFIG = """\
 runtime_dir = "{root}/run"
 spool_dir = "{root}/spool"
+state_dir = "{root}/lib"
 log_file = "{root}/log/hooks.log"
 [sampler]
 idle_exit_s = 30
@@ -46,7 +51,7 @@ class HookedCluster(SlurmCluster):
         self.config_path.write_text(CONFIG.format(root=self.root) + extra_config)
         filling = Filling.of(load(str(self.config_path)), str(self.config_path))
         if python is not None:
-            filling = Filling(python, filling.config_path, filling.limit_s, filling.runtime_dir)
+            filling = replace(filling, python=python)
         install(str(self.hooks), filling)
 
     @property
@@ -54,6 +59,32 @@ class HookedCluster(SlurmCluster):
         """What prolog, epilog and finisher wrote."""
         path = self.root / "log" / "hooks.log"
         return path.read_text() if path.exists() else ""
+
+    def check_by_hand(self, *arguments: str) -> tuple[int, str]:
+        """`slurm-io check` as root on this machine; exit code and output."""
+        done = subprocess.run(
+            [sys.executable, "-m", "slurm_io", "check", "--config", self.config_path, *arguments],
+            env=self.env,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    def drains(self) -> dict[str, str]:
+        """Node -> reason, of the nodes that are drained now."""
+        nodes = parse_nodes(self.scontrol("-o", "show", "node"))
+        return {node.name: node.reason for node in nodes if "DRAIN" in node.flags}
+
+    def forget_faults(self) -> None:
+        """Give back drained nodes, take marks back, forget what nodes remember."""
+        for node in parse_nodes(self.scontrol("-o", "show", "node")):
+            if "DRAIN" in node.flags:
+                self.scontrol("update", f"NodeName={node.name}", "State=RESUME")
+            if node.comment:
+                self.scontrol("update", f"NodeName={node.name}", "Comment=")
+        shutil.rmtree(self.root / "lib", ignore_errors=True)
 
     def submit(self, script: str, *options: str, nodes: int = 1) -> Run:
         """Submit a job whose script may use $PYTHON; its work folder is fresh."""

@@ -24,6 +24,7 @@ from tests.labs.cluster_parts import processes_naming, stop
 CONFIG = """\
 runtime_dir = "{root}/run"
 spool_dir = "{root}/spool"
+state_dir = "{root}/lib"
 log_file = "{root}/hooks.log"
 [prolog]
 systemd = "never"

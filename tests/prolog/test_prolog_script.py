@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from slurm_io.prolog.entry_scripts import Filling, script_text
+from slurm_io.slurm.hook_entry import DRAINED_EXIT_CODE
 from tests.labs.slurmd_room import SlurmdRoom
 
 SCRIPTS = ["prolog.sh", "epilog.sh"]
@@ -64,6 +65,30 @@ def as_slurmd_runs_it(path: Path, environment: dict[str, str] | None = None) -> 
 )
 def test_a_broken_python_is_exit_0_and_silent(tmp_path: Path, name: str, text: str) -> None:
     assert as_slurmd_runs_it(script(tmp_path, name, stand_in(tmp_path, text))) == (0, b"")
+
+
+@pytest.mark.parametrize("code", [*range(1, 6), 96, 98, 120, 126, 127, 137, 255])
+def test_no_code_but_our_own_reaches_slurmd(tmp_path: Path, code: int) -> None:
+    python = stand_in(tmp_path, f"#!/bin/sh\nexit {code}\n")
+    assert as_slurmd_runs_it(script(tmp_path, "prolog.sh", python)) == (0, b"")
+
+
+def test_a_drain_decided_inside_is_exit_1_in_the_prolog_only(tmp_path: Path) -> None:
+    python = stand_in(tmp_path, f"#!/bin/sh\nexit {DRAINED_EXIT_CODE}\n")
+    assert as_slurmd_runs_it(script(tmp_path, "prolog.sh", python)) == (1, b"")
+    assert as_slurmd_runs_it(script(tmp_path, "epilog.sh", python)) == (0, b"")
+
+
+@pytest.mark.parametrize("text", ["raise SystemExit(1)", "import os; os.abort()", "1 / 0", "["])
+def test_a_package_that_breaks_is_exit_0(tmp_path: Path, text: str) -> None:
+    package = tmp_path / "broken" / "slurm_io"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(text)
+    filling = Filling(sys.executable, "/c", 20, "/run/x", packages=str(package.parent))
+    path = tmp_path / "prolog.sh"
+    path.write_text(script_text("prolog.sh", filling))
+    path.chmod(0o755)
+    assert as_slurmd_runs_it(path) == (0, b"")
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

@@ -102,3 +102,15 @@ def test_stop_ends_the_task_with_its_code_after_the_message(task: Task) -> None:
     task.write(message="why\n", stop="4\n")
     assert task.run() == (4, ["print why"])
     assert task.run(SLURM_PROCID="5") == (4, [])
+
+
+def test_a_node_that_stops_the_job_says_why_itself(task: Task) -> None:
+    task.write(message="why\n", stop="3\n")
+    assert task.run(SLURM_PROCID="9", SLURM_LOCALID="1") == (3, [])
+    assert task.run(SLURM_PROCID="8", SLURM_LOCALID="0") == (3, ["print why"])
+
+
+def test_a_warning_of_another_node_is_not_told_by_each(task: Task) -> None:
+    task.write(message="a warning\n")
+    _, lines = task.run(SLURM_PROCID="8", SLURM_LOCALID="0")
+    assert not any(line.startswith("print") for line in lines)

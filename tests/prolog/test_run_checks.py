@@ -1,0 +1,179 @@
+"""Checks side by side: whatever one of them does, the others answer and the time is kept."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from slurm_io.prolog.check_plan import Plan, plan_checks
+from slurm_io.prolog.checks.base import Check, CheckContext
+from slurm_io.prolog.node_memory import STUCK_PER_CHECK, NodeMemory
+from slurm_io.prolog.run_checks import CheckRun, RanCheck
+from slurm_io.slurm.hook_entry import DeadlineError
+from tests.prolog.stand_ins import make_check, make_context, result
+
+GOOD = make_check(result())
+
+
+def run(
+    checks: Mapping[str, Check], deadline_s: float = 5.0, memory: NodeMemory | None = None
+) -> dict[str, RanCheck]:
+    plan = plan_checks(checks, make_context(checks={"deadline_s": deadline_s}), deadline_s)
+    made = CheckRun(plan, memory or NodeMemory())
+    made.run()
+    return {each.name: each for each in made.ran}
+
+
+def answer(ran: RanCheck) -> tuple[str, str]:
+    assert len(ran.results) == 1
+    return ran.results[0].answer, ran.results[0].text
+
+
+def open_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def hang(context: CheckContext) -> Any:
+    time.sleep(60)
+
+
+def test_results_come_back_under_the_checks_own_name() -> None:
+    ran = run({"mounts": GOOD})["mounts"]
+    assert ran.results[0].check == "mounts"
+    assert answer(ran) == ("OK", "as it should be")
+    assert ran.cpu_s is not None
+    assert ran.cpu_s >= 0
+
+
+def test_a_slow_check_is_named_with_where_it_sleeps_and_the_others_have_answered() -> None:
+    began_s = time.monotonic()
+    ran = run({"slow": make_check(hang), "good": GOOD}, deadline_s=0.3)
+    assert time.monotonic() - began_s < 3
+    assert answer(ran["good"])[0] == "OK"
+    said = answer(ran["slow"])
+    assert said[0] == "UNKNOWN"
+    assert "no answer within 0.3 s; it slept in " in said[1]
+    assert ran["slow"].timed_out
+
+
+def test_they_run_side_by_side_and_more_than_fit_at_once_all_answer() -> None:
+    def nap(context: CheckContext) -> Any:
+        time.sleep(0.3)
+        return [result()]
+
+    began_s = time.monotonic()
+    ran = run({f"check{number}": make_check(nap) for number in range(12)})
+    assert time.monotonic() - began_s < 3.0, "one after the other they take 3.6 s"
+    assert {answer(each)[0] for each in ran.values()} == {"OK"}
+
+
+def test_what_did_not_get_its_turn_says_so() -> None:
+    ran = run({f"check{number:02}": make_check(hang) for number in range(10)}, deadline_s=0.3)
+    said = [answer(each)[1] for each in ran.values()]
+    assert len(said) == 10
+    assert sum("no answer within" in text for text in said) == 8
+    assert sum("not begun" in text for text in said) == 2
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (lambda context: 1 / 0, "ZeroDivisionError"),
+        (lambda context: Path("/nonexistent").stat(), "No such file or directory"),
+        (lambda context: os._exit(0), "the child ended without an answer"),
+        (lambda context: os.kill(os.getpid(), signal.SIGSEGV), "ended without an answer"),
+        (lambda context: None, "TypeError"),
+        (lambda context: [None], "AttributeError"),
+        (lambda context: [result("PERHAPS")], "no answer"),  # type: ignore[arg-type]
+        (lambda context: [result(kind="moon")], "no kind"),  # type: ignore[arg-type]
+        (lambda context: [result(text=7)], "a text is none"),  # type: ignore[arg-type]
+        (lambda context: [result(facts={"bytes": b"x"})], "malformed"),
+        (lambda context: [result(facts={"nan": float("nan")})], "malformed"),
+        (lambda context: [result(facts={"set": {1}})], "malformed"),
+        (lambda context: [result(commands="ls")], "malformed"),
+        (lambda context: [result()] * 65, "at most 64"),
+        (lambda context: [result(text="")], "said nothing"),
+    ],
+)  # fmt: skip
+def test_a_check_gone_wrong_is_unknown_and_says_why(function: Any, text: str) -> None:
+    ran = run({"odd": make_check(function), "good": GOOD})
+    assert answer(ran["odd"])[0] == "UNKNOWN"
+    assert text in answer(ran["odd"])[1]
+    assert answer(ran["good"])[0] == "OK"
+
+
+def test_text_cannot_drive_a_terminal_and_is_bounded() -> None:
+    hostile = result(
+        text="\x1b[2J\nprint owned" + "x" * 9000, subject="a\nb\udcff", commands=("rm\r\n-rf",) * 99
+    )
+    found = run({"odd": make_check(hostile)})["odd"].results[0]
+    assert found.text.isprintable()
+    assert len(found.text) <= 500
+    assert found.subject == "a?b?"
+    assert len(found.commands) == 41
+    assert found.commands[0] == "rm??-rf"
+
+
+def test_facts_of_absurd_size_are_left_out_and_that_is_said() -> None:
+    found = run({"odd": make_check(result(facts={"list": ["x" * 100] * 1000}))})["odd"].results[0]
+    assert found.answer == "OK"
+    assert found.facts == {}
+    assert "too long to keep" in found.not_looked_at[0]
+
+
+def test_a_check_that_children_of_earlier_ones_hang_in_is_not_tried_again() -> None:
+    memory = NodeMemory({"mounts": ((os.getpid(), 1),) * STUCK_PER_CHECK})
+    ran = run({"mounts": GOOD, "other": GOOD}, memory=memory)
+    assert answer(ran["mounts"])[0] == "UNKNOWN"
+    assert f"children of earlier checks still hang: {os.getpid()}" in answer(ran["mounts"])[1]
+    assert answer(ran["other"])[0] == "OK"
+
+
+def test_a_broken_setting_is_unknown() -> None:
+    plan = Plan((), broken=(("mounts", GOOD, "[check.mounts] /a/%z"),))
+    made = CheckRun(plan, NodeMemory())
+    made.run()
+    assert answer(made.ran[0]) == ("UNKNOWN", "[check.mounts] /a/%z")
+
+
+def test_the_prologs_own_deadline_loses_no_answer_that_is_there() -> None:
+    def expire(signum: int, frame: object) -> None:
+        raise DeadlineError("over")
+
+    plan = plan_checks({"good": GOOD, "slow": make_check(hang)}, make_context(), 30.0)
+    made = CheckRun(plan, NodeMemory())
+    before = signal.signal(signal.SIGALRM, expire)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    try:
+        with pytest.raises(DeadlineError):
+            made.run()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    found = {each.name: each.results[0] for each in made.ran}
+    assert found["good"].answer == "OK"
+    assert (found["slow"].answer, found["slow"].text) == ("UNKNOWN", "the prolog's time was over")
+
+
+def test_no_process_and_no_descriptor_is_left() -> None:
+    before = open_descriptors()
+    run(
+        {"slow": make_check(hang), "good": GOOD, "odd": make_check(lambda context: os._exit(3))},
+        0.3,
+    )
+    assert open_descriptors() == before
+    with contextlib.suppress(ChildProcessError):
+        assert os.waitpid(-1, os.WNOHANG) == (0, 0)
+
+
+def test_nothing_planned_takes_no_time() -> None:
+    made = CheckRun(Plan(()), NodeMemory())
+    made.run()
+    assert made.ran == []
