@@ -14,6 +14,7 @@ import os
 import select
 import signal
 import struct
+import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 _HEADER = struct.Struct("<I")
+_DESCRIPTORS = "/proc/self/fd/"
 _LARGEST_ANSWER_BYTES = 16 * 1024 * 1024
 _AFTER_KILL_S = 0.5
 _AFTER_KILL_IN_D_S = 0.05
@@ -219,17 +221,27 @@ def _outcome(
 
 def _let_go(write_end: int) -> None:
     """A child left behind must hold neither the caller's descriptors (a prolog's stdout would keep
-    slurmd waiting), nor its terminal, nor its folder, nor its signal handlers."""
+    slurmd waiting), nor its terminal, nor its folder, nor its signal handlers. Descriptors through
+    which modules are found stay: the call may have to import something."""
     os.setsid()
     os.chdir("/")
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    kept = {write_end, *_import_descriptors()}
     for descriptor in _open_descriptors():
-        if descriptor != write_end:
+        if descriptor not in kept:
             with contextlib.suppress(OSError):
                 os.close(descriptor)
+
+
+def _import_descriptors() -> Iterable[int]:
+    """N of each ``/proc/self/fd/N`` on the module path (prolog/check_child.py puts them there)."""
+    numbers = (
+        path.removeprefix(_DESCRIPTORS) for path in sys.path if path.startswith(_DESCRIPTORS)
+    )
+    return [int(number) for number in numbers if number.isdecimal()]
 
 
 def _open_descriptors() -> Iterable[int]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from slurm_io.host.probe import probe
 from slurm_io.model import CheckResult
 from slurm_io.prolog.check_plan import plan_checks
 from slurm_io.prolog.checks.base import CheckContext, Identity
@@ -120,3 +121,19 @@ def test_what_a_check_imports_on_its_way_is_found_behind_a_closed_door(tmp_path:
         check=False,
     )
     assert (done.stdout, done.stderr) == ("42\n", "")
+
+
+def import_in_a_probe(context: CheckContext) -> Any:
+    def import_new() -> str:
+        import colorsys  # that nothing else here has loaded
+
+        return colorsys.__name__
+
+    sys.modules.pop("colorsys", None)
+    answer = probe(import_new, timeout_s=5)
+    return [result(text=answer.reason, facts={"imported": answer.value})]
+
+
+def test_a_probe_below_a_users_check_can_still_import() -> None:
+    found = ask(import_in_a_probe)
+    assert found.facts == {"imported": "colorsys"}, found.text
