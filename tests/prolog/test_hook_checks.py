@@ -36,7 +36,7 @@ def checks_of(room: SlurmdRoom) -> dict[str, Any]:
 
 
 def test_a_healthy_node_says_nothing_and_the_report_gets_all(room: SlurmdRoom) -> None:
-    room.write_config("[check.kernel_log]\nenabled = false")
+    room.write_config()
     assert room.prolog() == 0
     assert (room.runtime() / "message").read_text() == ""
     assert not (room.runtime() / "stop").exists()
