@@ -59,17 +59,16 @@ def test_death_by_signal_is_passed_on(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["TERM", "INT", "USR1", "HUP"])
 def test_signal_to_the_wrapper_reaches_the_command(tmp_path: Path, name: str) -> None:
-    number = getattr(signal, f"SIG{name}")
+    # Under nohup HUP comes ignored, and a shell cannot trap what it inherited so.
+    wrapper = ["env", f"--default-signal={name}", *SLURM_IO, "run", "--no-report"]
     script = f"trap 'echo got; exit 5' {name}; echo ready; while :; do sleep 0.05; done"
     with subprocess.Popen(
-        [*SLURM_IO, "run", "--no-report", "-o", str(tmp_path / "store"), "--", "sh", "-c", script],
+        [*wrapper, "-o", str(tmp_path / "store"), "--", "sh", "-c", script],
         stdout=subprocess.PIPE,
-        # Under nohup HUP comes ignored, and a shell cannot trap what it inherited so.
-        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
-        process.send_signal(number)
+        process.send_signal(getattr(signal, f"SIG{name}"))
         assert process.stdout.readline() == b"got\n"
         assert process.wait(timeout=30) == 5
 
