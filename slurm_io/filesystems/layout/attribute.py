@@ -1,19 +1,20 @@
 """One extended attribute of many files, in one system call each.
 
 Python's own getxattr tries 128 bytes and then 64 KiB, which the kernel has to clear each time; the
-layout of a progressive file is 200 to 1000 bytes. So once one was larger than 128 bytes, the C
-library is called with a buffer that fits them. Where ctypes is missing, Python's own does.
+layout of a progressive file is 200 to 1000 bytes. For such the C library is called with a buffer
+that fits them. Where ctypes is missing, and for what is larger or fails, Python's own does.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 _SMALL_BYTES = 128
 _BUFFER_BYTES = 2048
-Read = Callable[[str], bytes]
+Read = Callable[[bytes], bytes]
 
 
 class AttributeReader:
@@ -21,38 +22,32 @@ class AttributeReader:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._direct = _direct_reader(name)
-        self._prefers_direct = False
+        self._plain: Read = partial(os.getxattr, attribute=name, follow_symlinks=False)
+        self._fitting = _fitting_reader(name, self._plain)
 
-    def read(self, file: str) -> bytes:
-        """The attribute's bytes. Raises OSError as os.getxattr does."""
-        if self._prefers_direct and self._direct is not None:
-            return self._direct(file)
-        data = os.getxattr(file, self.name, follow_symlinks=False)
-        self._prefers_direct = len(data) > _SMALL_BYTES
-        return data
+    def way(self, likely_bytes: int) -> Read:
+        """The call that is cheapest for attributes of about this size; right for all. Raises
+        OSError as os.getxattr does."""
+        return self._fitting if _SMALL_BYTES < likely_bytes <= _BUFFER_BYTES else self._plain
 
 
-def _direct_reader(name: str) -> Read | None:
+def _fitting_reader(name: str, plain: Read) -> Read:
     try:
         import ctypes
 
-        call = ctypes.CDLL(None, use_errno=True).lgetxattr
+        call = ctypes.CDLL(None).lgetxattr
     except (ImportError, OSError, AttributeError):
-        return None
+        return plain
     call.argtypes = [ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t]
     call.restype = ctypes.c_ssize_t
-    buffer = ctypes.create_string_buffer(_BUFFER_BYTES)
-    address, view = ctypes.addressof(buffer), memoryview(buffer).cast("B")
-    attribute, encode, get_errno = name.encode(), os.fsencode, ctypes.get_errno
+    buffer: Any = ctypes.create_string_buffer(_BUFFER_BYTES)
+    # Made once, so that a call has to convert the file's name only.
+    attribute, size = ctypes.c_char_p(name.encode()), ctypes.c_size_t(_BUFFER_BYTES)
+    address = ctypes.c_void_p(ctypes.addressof(buffer))
 
-    def read(file: str) -> bytes:
-        size = call(encode(file), attribute, address, _BUFFER_BYTES)
-        if size >= 0:
-            return view[:size].tobytes()
-        number = get_errno()
-        if number == errno.ERANGE:
-            return os.getxattr(file, name, follow_symlinks=False)
-        raise OSError(number, os.strerror(number), file)
+    def read(file: bytes) -> bytes:
+        length = call(file, attribute, address, size)
+        # Asked a second time, Python's own raises what is wrong, or has room for a larger one.
+        return buffer[:length] if length >= 0 else plain(file)
 
     return read

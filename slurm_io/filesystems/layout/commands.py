@@ -6,16 +6,8 @@ import os
 import re
 import shlex
 
-_ANSI_C = {
-    0x07: "\\a",
-    0x08: "\\b",
-    0x09: "\\t",
-    0x0A: "\\n",
-    0x0B: "\\v",
-    0x0C: "\\f",
-    0x0D: "\\r",
-}
-_ANSI_C |= {0x27: "\\'", 0x5C: "\\\\"}
+_ANSI_C = {0x09: "\\t", 0x0A: "\\n", 0x0D: "\\r", 0x5C: "\\\\"}
+_NEVER_RAW = b"!'"  # a shell with history may look for `!` inside of $'…' too
 _OPTION = re.compile(r"[A-Za-z0-9.:_-]+")
 
 
@@ -40,6 +32,12 @@ def printable(path: str) -> str:
 def restripe(path: str, count: int, pool: str | None = None) -> str:
     """Give an existing file another stripe count (it is copied; readers may go on reading)."""
     return f"lfs migrate -c {count}{_pool(pool)} {shell_word(path)}"
+
+
+def add_mirror(path: str, count: int, pool: str | None = None) -> str:
+    """Give a mirrored file one more mirror, of that stripe count. (`lfs migrate` would replace all
+    mirrors by one: Lustre's own script lfs_migrate passes it their number, -N, for that.)"""
+    return f"lfs mirror extend -N -c {count}{_pool(pool)} {shell_word(path)}"
 
 
 def restripe_small(folder: str, smaller_than_bytes: int) -> str:
@@ -87,4 +85,4 @@ def _escaped(byte: int) -> str:
     if byte in _ANSI_C:
         return _ANSI_C[byte]
     # Octal of three digits ends by itself; \x would swallow a hex digit that follows.
-    return chr(byte) if 0x20 <= byte < 0x7F else f"\\{byte:03o}"
+    return chr(byte) if 0x20 <= byte < 0x7F and byte not in _NEVER_RAW else f"\\{byte:03o}"

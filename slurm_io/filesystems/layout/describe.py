@@ -6,6 +6,7 @@ from slurm_io.filesystems.layout.model import Component, Layout
 from slurm_io.filesystems.layout.policy import human
 
 FILE_SYSTEM_DEFAULT = "the file system's default"
+_MOST_PARTS = 8
 
 
 def describe(layout: Layout) -> str:
@@ -13,11 +14,21 @@ def describe(layout: Layout) -> str:
     if layout.incomplete is not None:
         return f"incomplete: {layout.incomplete}"
     mirrors = layout.mirrors() or {0: layout.components}
-    told = [", then ".join(_words(part) for part in parts) for parts in mirrors.values()]
-    words = " | ".join(told)
+    told = [_mirror(parts) for parts in mirrors.values()]
+    words = " | ".join(_shortened(told, "mirrors"))
     parity = " + parity" if any(part.is_parity for part in layout.components) else ""
     released = ", released" if layout.is_released else ""
     return f"{words}{parity}{released}"
+
+
+def _mirror(parts: tuple[Component, ...]) -> str:
+    return ", then ".join(_shortened([_words(part) for part in parts], "components"))
+
+
+def _shortened(told: list[str], what: str) -> list[str]:
+    """64 KiB hold more than a thousand components; a reader wants the first."""
+    left = len(told) - _MOST_PARTS
+    return told if left <= 0 else [*told[:_MOST_PARTS], f"{left} more {what}"]
 
 
 def _words(part: Component) -> str:

@@ -14,11 +14,11 @@ Text that ends early is a layout with `incomplete` set, whose counts must not be
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from itertools import zip_longest
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from slurm_io.filesystems.layout import patterns
+from slurm_io.filesystems.layout.getstripe_lines import Block, Draft, blocks, pairs_of
 from slurm_io.filesystems.layout.model import (
     Component,
     Foreign,
@@ -28,27 +28,8 @@ from slurm_io.filesystems.layout.model import (
     Object,
 )
 
-_PAIR = re.compile(r"\b((?:l[cm]me?_|lmv_|lfm_|l_)?[a-z][a-z_.]*):(?:[ \t]+|$)")
-_KEY_FIRST = re.compile(r"\s*(?:-\s*\d*:?\s*)?\{?\s*([a-z][a-z_.]*):(?:\s|$)")
-_OST = re.compile(r"\bl_ost_idx:\s*(\d+)")
-_ROW = re.compile(r"\s*(\d+)\s+\w+\s+(?:0x[0-9a-fA-F]+|0)\s+\w+\s*\*?\s*$")
-_TABLE = re.compile(r"\s*obdidx\s+objid\s+objid\s+group\s*$")
 _SIZE = re.compile(r"(\d+)([KMGT]?)$")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_FIELDS = frozenset(
-    {"stripe_count", "stripe_size", "pattern", "layout_gen", "stripe_offset", "pool", "objects"}
-    | {"extension_size", "fid", "seq", "object_id", "magic"}
-)
-_KNOWN = (
-    _FIELDS
-    | {f"lmm_{name}" for name in _FIELDS}
-    | {"lmm_foreign_type", "lfm_type", "lfm_flags", "lfm_length", "lfm_value", "lfm_magic"}
-    | {"lcm_layout_gen", "lcm_mirror_count", "lcm_entry_count", "lcm_magic", "lcm_size"}
-    | {"lcm_flags", "lcm_ec_count", "lcme_id", "lcme_mirror_id", "lcme_flags", "lcme_offset"}
-    | {"lcme_size", "lcme_extent.e_start", "lcme_extent.e_end", "lcme_timestamp", "lcme_data_id"}
-    | {"lcme_dstripe_count", "lcme_cstripe_count", "lcme_compr_type", "lcme_compr_lvl"}
-    | {"lcme_compr_chunk_kb", "composite_header", "components", "sub_layout", "l_ost_idx", "l_fid"}
-)
 
 
 @dataclass(frozen=True)
@@ -59,49 +40,29 @@ class Listing:
     layout: Layout
 
 
-@dataclass
-class _Draft:
-    """One component while its lines are read."""
-
-    values: dict[str, str] = field(default_factory=dict)
-    osts: list[int] = field(default_factory=list)
-    is_template: bool = False
-
-
-@dataclass
-class _Open:
-    """One file while its lines are read."""
-
-    path: str | None = None
-    header: dict[str, str] = field(default_factory=dict)
-    drafts: list[_Draft] = field(default_factory=list)
-    table: bool = False
-
-    def draft(self) -> _Draft:
-        if not self.drafts:
-            self.drafts.append(_Draft())
-        return self.drafts[-1]
-
-
 def parse_getstripe(text: str, path: str | None = None) -> tuple[Listing, ...]:
     """Every layout of an output. `path`: the one path that was asked for, whose own line (which may
-    look like anything) is then taken off first. Raises LayoutError for values that are no numbers.
+    look like anything) is then taken off first; only the first layout counts then.
+
+    Raises LayoutError for values that are no numbers, and for another path than that asked for.
     """
     if path is not None and text.startswith(path):
         rest = text[len(path) :].lstrip(" ")
         if rest.startswith("\n"):
-            found = parse_getstripe(rest)
-            return tuple(Listing(path, each.layout) for each in found[:1])
-    return tuple(
-        Listing(each.path, _layout(each)) for each in _blocks(text) if each.drafts or each.header
+            return tuple(Listing(path, each.layout) for each in parse_getstripe(rest)[:1])
+    found = tuple(
+        Listing(each.path, _layout(each)) for each in blocks(text) if each.drafts or each.header
     )
+    if path is not None and any(each.path is not None for each in found):
+        raise LayoutError("lfs getstripe names another path than the one it was asked for")
+    return found
 
 
 def parse_getdirstripe(text: str) -> tuple[MdtLayout, ...]:
     """`lfs getdirstripe` with and without -D: one layout a line that holds lmv_stripe_count."""
     found = []
-    for line in text.splitlines():
-        values = dict(_pairs(line))
+    for line in text.split("\n"):
+        values = dict(pairs_of(line))
         if "lmv_stripe_count" in values:
             found.append(
                 MdtLayout(
@@ -115,82 +76,7 @@ def parse_getdirstripe(text: str) -> tuple[MdtLayout, ...]:
     return tuple(found)
 
 
-def _blocks(text: str) -> Iterator[_Open]:
-    """Split an output into files: a path line, or a header seen again, begins the next."""
-    block = _Open()
-    for line in text.replace("\\\n", " ").splitlines():
-        if not line.strip():
-            continue
-        if _begins_again(line, block):
-            yield block
-            block = _Open()
-        if not _take(line, block):
-            yield block
-            block = _Open(path=line.strip())
-    yield block
-
-
-def _begins_again(line: str, block: _Open) -> bool:
-    """A header after another one: outputs of several paths that do not name them."""
-    key = _first_key(line)
-    if not block.drafts or key is None:
-        return False
-    if key.startswith("lcm_") or key == "composite_header":
-        return True
-    is_count = key in ("stripe_count", "lmm_stripe_count")
-    return is_count and not block.header and bool(block.drafts[-1].values)
-
-
-def _first_key(line: str) -> str | None:
-    """The key a line begins with, None when it begins with none that `lfs` prints."""
-    found = _KEY_FIRST.match(line.replace("(Default)", "", 1))
-    return found[1] if found is not None and found[1] in _KNOWN else None
-
-
-def _take(line: str, block: _Open) -> bool:
-    """Put a line's values where they belong; False when it is a path."""
-    if _TABLE.match(line):
-        block.table = True
-        block.draft()
-        return True
-    row = _ROW.match(line) if block.table else None
-    if row is not None:
-        block.draft().osts.append(int(row[1]))
-        return True
-    ost = _OST.search(line)
-    if ost is not None and re.match(r"\s*-\s", line):
-        block.draft().osts.append(int(ost[1]))
-        return True
-    return _take_pairs(line, block)
-
-
-def _take_pairs(line: str, block: _Open) -> bool:
-    if _first_key(line) is None:
-        return False
-    for key, value in _pairs(line.replace("(Default)", "", 1)):
-        if key.startswith("lcm_"):
-            block.header[key] = value
-        elif key not in ("composite_header", "components"):
-            _take_value(key, value, block)
-    return True
-
-
-def _take_value(key: str, value: str, block: _Open) -> None:
-    if key == "lcme_id":
-        block.drafts.append(_Draft())
-    draft = block.draft()
-    draft.is_template |= key == "stripe_count"
-    draft.values[key.removeprefix("lmm_")] = value
-
-
-def _pairs(line: str) -> Iterator[tuple[str, str]]:
-    """``a: 1  b: 2`` -> (a, 1), (b, 2); a value may be empty."""
-    keys = list(_PAIR.finditer(line))
-    for key, after in zip_longest(keys, keys[1:]):
-        yield key[1], line[key.end() : after.start() if after else len(line)].strip()
-
-
-def _layout(block: _Open) -> Layout:
+def _layout(block: Block) -> Layout:
     is_template = any(draft.is_template for draft in block.drafts)
     remarks: list[str] = []
     state = block.header.get("lcm_flags", "none")
@@ -208,13 +94,13 @@ def _layout(block: _Open) -> Layout:
     )
 
 
-def _generation(block: _Open, composite: bool) -> int | None:
+def _generation(block: Block, composite: bool) -> int | None:
     if composite:
         return _optional(block.header, "lcm_layout_gen")
     return _optional(block.drafts[0].values, "layout_gen")
 
 
-def _component(draft: _Draft, composite: bool, is_template: bool, remarks: list[str]) -> Component:
+def _component(draft: Draft, composite: bool, is_template: bool, remarks: list[str]) -> Component:
     values = draft.values
     flags = _flags(values, composite, is_template, remarks)
     pattern = _pattern(values, remarks)
@@ -269,14 +155,14 @@ def _foreign(values: dict[str, str]) -> Foreign:
     return Foreign(numbers.get(name, 0xFFFFFFFF), known, 0, values.get("lfm_value", "").encode())
 
 
-def _count(values: dict[str, str], draft: _Draft) -> int:
+def _count(values: dict[str, str], draft: Draft) -> int:
     """`-q` prints the table only: there the rows are the count."""
     if "stripe_count" in values:
         return _number(values, "stripe_count")
     return len(draft.osts)
 
 
-def _what_is_missing(block: _Open, parts: Iterable[Component], composite: bool) -> str | None:
+def _what_is_missing(block: Block, parts: Iterable[Component], composite: bool) -> str | None:
     """Why the text cannot be the whole output; None when all that was announced is there."""
     drafts = block.drafts
     if composite:
@@ -291,7 +177,7 @@ def _what_is_missing(block: _Open, parts: Iterable[Component], composite: bool) 
     return None
 
 
-def _missing_in(draft: _Draft, part: Component) -> str | None:
+def _missing_in(draft: Draft, part: Component) -> str | None:
     only_objects = not draft.values and draft.osts
     if only_objects or part.foreign is not None:
         return None

@@ -1,21 +1,24 @@
 """The largest files of a tree and a fair sample of its small ones, within a time limit.
 
 Breadth first, because shards lie near the top; no links, one file system; every folder is opened
-relative to its parent, so a link swapped in is refused. Memory: what is kept, and the folders that
-are still to be looked at.
+relative to its parent, so a link swapped in is refused. Memory: what is kept, and a bounded number
+of folders that are still to be looked at.
 """
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import os
 import stat
 import time
-from collections import deque
 from dataclasses import dataclass, field
 
+from slurm_io.filesystems.layout.waiting import Waiting
+
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-_MOST_FOLDERS = 100_000
+_MOST_WAITING_BYTES = 16 << 20
+_CLOCK_EVERY = 256
 
 
 @dataclass
@@ -78,44 +81,40 @@ def sample_tree(root: str, deadline_s: float, sample: Sample) -> Sample:
 
 
 def _walk(root: int, device: int, deadline_s: float, sample: Sample) -> None:
-    folders = deque([""])
-    while folders:
+    waiting = Waiting([b""], _MOST_WAITING_BYTES)
+    while waiting and sample.cut is None:
         if time.monotonic() >= deadline_s:
-            sample.cut = f"out of time: at least {len(folders)} folders"
+            sample.cut = f"out of time: at least {len(waiting)} folders"
             return
-        folder = folders.popleft()
+        folder = os.fsdecode(waiting.first())
         try:
-            below = _one_folder(root, folder, device, deadline_s, sample)
+            _one_folder(root, folder, device, deadline_s, sample, waiting)
         except OSError:
             sample.unreadable += 1
-            continue
-        room = _MOST_FOLDERS - len(folders)
-        if len(below) > room:
-            sample.cut = f"more than {_MOST_FOLDERS} folders"
-        folders.extend(below[: max(room, 0)])
+    if waiting.left_out and sample.cut is None:
+        sample.cut = f"{waiting.left_out} folders too many to keep in memory"
 
 
 def _one_folder(
-    root: int, folder: str, device: int, deadline_s: float, sample: Sample
-) -> list[str]:
-    below: list[str] = []
+    root: int, folder: str, device: int, deadline_s: float, sample: Sample, waiting: Waiting
+) -> None:
     prefix = folder + "/" if folder else ""
     descriptor = _open_below(root, folder)
     try:
         if os.fstat(descriptor).st_dev != device:
-            return []
+            return
         with os.scandir(descriptor) as entries:
-            for entry in entries:
+            for number, entry in enumerate(entries, 1):
                 if entry.is_file(follow_symlinks=False):
-                    sample.add(entry.stat(follow_symlinks=False).st_size, prefix + entry.name)
-                    if sample.files % 256 == 0 and time.monotonic() >= deadline_s:
-                        sample.cut = "out of time: the rest of a folder"
-                        return below
+                    with contextlib.suppress(FileNotFoundError):  # removed while we walk
+                        sample.add(entry.stat(follow_symlinks=False).st_size, prefix + entry.name)
                 elif entry.is_dir(follow_symlinks=False):
-                    below.append(prefix + entry.name)
+                    waiting.add(os.fsencode(prefix + entry.name))
+                if number % _CLOCK_EVERY == 0 and time.monotonic() >= deadline_s:
+                    sample.cut = "out of time: the rest of a folder"
+                    return
     finally:
         os.close(descriptor)
-    return below
 
 
 def _open_below(root: int, folder: str) -> int:

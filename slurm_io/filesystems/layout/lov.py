@@ -12,6 +12,12 @@ import struct
 from dataclasses import replace
 
 from slurm_io.filesystems.layout import patterns
+from slurm_io.filesystems.layout.extents import (
+    ALIGNMENT_BYTES,
+    check_mirrors,
+    check_places,
+    mirror_groups,
+)
 from slurm_io.filesystems.layout.model import Component, Foreign, Layout, LayoutError, Object
 
 MAGIC_V1 = 0x0BD10BD0
@@ -28,7 +34,6 @@ MAX_STRIPES = 2000
 MIN_STRIPE_BYTES = 65536
 END_OF_FILE = 2**64 - 1
 OST_LIMIT = 0xFFFF
-_ALIGNMENT_BYTES = 8
 _ID_LIMIT = 0x7FFFFFFF
 
 
@@ -89,9 +94,9 @@ def _composite(data: bytes, order: str, is_directory: bool) -> Layout:
         part, place = _entry(data, order, number, is_directory)
         parts.append(part)
         places.append(place)
-    _check_places(places, COMPOSITE_BYTES + count * ENTRY_BYTES, size)
-    groups = _mirror_groups(parts, is_directory)
-    _check_mirrors(groups, mirrors + 1, parities)
+    check_places(places, COMPOSITE_BYTES + count * ENTRY_BYTES, size)
+    groups = mirror_groups(parts, is_directory)
+    check_mirrors(groups, mirrors + 1, parities)
     unknown = flags & ~0xF
     remarks = [f"unknown layout flags {unknown:#x}"] if unknown else []
     return Layout(
@@ -251,63 +256,11 @@ def _foreign(data: bytes, order: str, where: str) -> Component:
         raise LayoutError(f"{where}: truncated: {len(data)} bytes of a foreign layout")
     length, kind, flags = struct.unpack_from(order + "III", data, 4)
     padding = data[16 + length :]
-    if 16 + length > len(data) or len(padding) >= _ALIGNMENT_BYTES or any(padding):
+    if 16 + length > len(data) or len(padding) >= ALIGNMENT_BYTES or any(padding):
         raise LayoutError(f"{where}: foreign value of {length} bytes in {len(data) - 16}")
     value = data[16 : 16 + length]
     found = Foreign(kind, patterns.FOREIGN_TYPES.get(kind), flags, value)
     return Component(None, 0, 0, None, patterns.FOREIGN, 0, None, foreign=found)
-
-
-def _check_places(places: list[tuple[int, int]], first: int, size: int) -> None:
-    """Components' own bytes follow one another up to the end, with room for alignment only."""
-    position = first
-    for start, end in sorted(places):
-        if not position <= start < position + _ALIGNMENT_BYTES:
-            raise LayoutError(f"bytes of a component begin at {start}, not at {position}")
-        position = end
-    if size - position >= _ALIGNMENT_BYTES:
-        raise LayoutError(f"{size - position} bytes behind the last component")
-
-
-def _mirror_groups(parts: list[Component], is_directory: bool) -> list[list[Component]]:
-    """Components of each mirror; ids in templates mean nothing, there each mirror begins at 0."""
-    groups: dict[int, list[Component]] = {}
-    if is_directory:
-        for part in parts:
-            if not groups or (part.start_bytes == 0 and groups[len(groups)][-1].end_bytes != 0):
-                groups[len(groups) + 1] = []
-            groups[len(groups)].append(part)
-        return list(groups.values())
-    if len({part.component_id for part in parts}) != len(parts):
-        raise LayoutError("two components have the same id")
-    for part in parts:
-        groups.setdefault(part.mirror_id, []).append(part)
-    return list(groups.values())
-
-
-def _check_mirrors(groups: list[list[Component]], mirrors: int, parities: int) -> None:
-    data_groups = [parts for parts in groups if not all(part.is_parity for part in parts)]
-    if not len(data_groups) <= mirrors <= len(groups) + parities:
-        raise LayoutError(f"{len(groups)} mirrors found, {mirrors} announced")
-    for parts in groups:
-        _check_extents(sorted(parts, key=_extent))
-
-
-def _check_extents(parts: list[Component]) -> None:
-    """A mirror covers the file from 0 on, without overlap and without gap."""
-    position: int | None = 0
-    may_be_empty = any(part.is_extension for part in parts)
-    for part in parts:
-        if part.start_bytes != position:
-            wanted = "behind the end of the file" if position is None else f"not at {position}"
-            raise LayoutError(f"a component begins at {part.start_bytes}, {wanted}")
-        if part.start_bytes == part.end_bytes and not may_be_empty:
-            raise LayoutError(f"an empty component at {part.start_bytes}")
-        position = part.end_bytes
-
-
-def _extent(part: Component) -> tuple[int, int]:
-    return part.start_bytes, END_OF_FILE if part.end_bytes is None else part.end_bytes
 
 
 def _remarks(parts: list[Component] | tuple[Component, ...]) -> list[str]:

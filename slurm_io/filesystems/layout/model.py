@@ -151,11 +151,11 @@ class Layout:
 
     def mirrors(self) -> dict[int, tuple[Component, ...]]:
         """Components by mirror id, parity left out."""
-        found: dict[int, tuple[Component, ...]] = {}
+        found: dict[int, list[Component]] = {}
         for part in self.components:
             if not part.is_parity:
-                found[part.mirror_id] = (*found.get(part.mirror_id, ()), part)
-        return found
+                found.setdefault(part.mirror_id, []).append(part)
+        return {mirror: tuple(parts) for mirror, parts in found.items()}
 
 
 @dataclass(frozen=True)

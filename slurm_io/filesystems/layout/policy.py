@@ -13,6 +13,7 @@ What the sites advise differs (docs/stripe.md has the table), so the rules are t
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -24,6 +25,7 @@ from slurm_io.filesystems.layout.model import (
     effective_width,
 )
 
+WidthCode = Literal["narrow", "too-wide"]
 Code = Literal[
     "narrow", "small-wide", "too-wide", "imbalance", "released", "stale-mirror", "default-narrow",
     "default-wide",
@@ -82,17 +84,14 @@ def advised_osts(
     return max(1, min(count, most, active_osts or count))
 
 
-def is_narrow(
-    width: int, size_bytes: int, readers: int, thresholds: Thresholds, share: float | None = None
-) -> bool:
-    """`width`: OSTs the file lies on; 0 (on the MDT) is never narrow. `share`: see Thresholds."""
-    if width == 0:
-        return False
-    if size_bytes >= thresholds.large_bytes and readers >= thresholds.many_readers:
-        on_one = share is not None and share > thresholds.busiest_share
-        return width < thresholds.enough_osts or on_one
-    many = readers >= thresholds.single_readers
-    return size_bytes >= thresholds.single_bytes and many and width == 1
+@dataclass(frozen=True)
+class Use:
+    """How files are read: by `readers` nodes at once, from a file system of `active_osts` OSTs
+    (None when not known), and what counts as a misfit then."""
+
+    readers: int
+    active_osts: int | None = None
+    thresholds: Thresholds = field(default_factory=Thresholds)
 
 
 def judge_file(
@@ -107,73 +106,70 @@ def judge_file(
     their number (:func:`judge_small_files`), not one by one."""
     if layout.incomplete is not None:
         return ()
+    use = Use(readers, active_osts, thresholds or Thresholds())
     found = []
     if layout.is_released:
         found.append(released(path, size_bytes))
     if layout.has_stale_mirror:
         found.append(stale_mirror(path))
-    found.extend(judge_width(path, size_bytes, layout, readers, active_osts, thresholds))
+    width = effective_width(layout, size_bytes)
+    code = judge_width(width, size_bytes, use, lambda: busiest_share(layout, size_bytes))
+    if code is not None:
+        found.append(width_finding(code, path, size_bytes, layout, use))
     return tuple(found)
 
 
 def judge_width(
-    path: str,
-    size_bytes: int,
-    layout: Layout,
-    readers: int,
-    active_osts: int | None = None,
-    thresholds: Thresholds | None = None,
-) -> tuple[Finding, ...]:
-    """Only whether the file lies on too few or too many OSTs."""
-    limits = thresholds or Thresholds()
-    width = effective_width(layout, size_bytes)
+    width: int, size_bytes: int, use: Use, share: Callable[[], float | None]
+) -> WidthCode | None:
+    """Only whether a file on `width` OSTs lies on too few or too many. `share` (of its bytes on the
+    fullest of them) is asked only where it decides."""
+    limits = use.thresholds
     if width > limits.widest_osts:
-        return (too_wide(path, size_bytes, width, limits),)
-    share = busiest_share(layout, size_bytes)
-    if not is_narrow(width, size_bytes, readers, limits, share):
-        return ()
-    advice = advised_osts(size_bytes, active_osts, limits)
+        return "too-wide"
+    if width == 0:  # on the MDT
+        return None
+    if size_bytes >= limits.large_bytes and use.readers >= limits.many_readers:
+        if width >= limits.enough_osts and (share() or 0) <= limits.busiest_share:
+            return None
+    elif size_bytes < limits.single_bytes or use.readers < limits.single_readers or width > 1:
+        return None
     # Where all OSTs are in use already, evenly, there is nothing to spread over.
-    if active_osts is not None and width >= active_osts and (share or 0) < 1.5 / active_osts:
-        return ()
+    active_osts = use.active_osts
+    if active_osts is not None and width >= active_osts and (share() or 0) < 1.5 / active_osts:
+        return None
+    return "narrow"
+
+
+def width_finding(code: WidthCode, path: str, size_bytes: int, layout: Layout, use: Use) -> Finding:
+    """The finding for a file that was judged "narrow" or "too-wide"."""
+    width = effective_width(layout, size_bytes)
+    size, limits = human(size_bytes), use.thresholds
+    facts: dict[str, Any] = {"size_bytes": size_bytes, "osts": width}
+    if code == "too-wide":
+        advice = min(advised_osts(size_bytes, None, limits), limits.widest_osts)
+        text = (
+            f"on {width} OSTs: each open and lock asks all of them, and one slow OST stops the"
+            f" file; {advice} are enough for {size}"
+        )
+    else:
+        advice = max(advised_osts(size_bytes, use.active_osts, limits), 2)
+        where = f"{size} on {_osts(width, busiest_share(layout, size_bytes))}"
+        text = f"{where}, read by {use.readers} nodes at once: restripe it over {advice}"
+        facts["readers"] = use.readers
+    facts["advised_osts"] = advice
     pool = next((part.pool for part in data_components(layout, size_bytes)), None)
-    return (narrow(path, size_bytes, width, readers, max(advice, 2), share, pool),)
+    command = commands.restripe(path, advice, pool)
+    if layout.mirror_count > 1:
+        text += f" (add such a mirror, then take the old ones of {layout.mirror_count} off)"
+        command = commands.add_mirror(path, advice, pool)
+    return Finding(code, f"{commands.printable(path)}: {text}", path, facts, (command,))
 
 
-def narrow(
-    path: str,
-    size_bytes: int,
-    width: int,
-    readers: int,
-    advice: int,
-    share: float | None = None,
-    pool: str | None = None,
-) -> Finding:
-    """The finding for one large file on too few OSTs."""
-    where = f"on {width} OST{'s' if width != 1 else ''}"
-    if share is not None and width > 1:
-        where += f" ({share:.0%} of it on one)"
-    return Finding(
-        "narrow",
-        f"{commands.printable(path)}: {human(size_bytes)} {where}, read by {readers} nodes at once:"
-        f" restripe it over {advice}",
-        path,
-        {"size_bytes": size_bytes, "osts": width, "readers": readers, "advised_osts": advice},
-        (commands.restripe(path, advice, pool),),
-    )
-
-
-def too_wide(path: str, size_bytes: int, width: int, thresholds: Thresholds) -> Finding:
-    """The finding for a file on more OSTs than any site advises."""
-    advice = min(advised_osts(size_bytes, None, thresholds), thresholds.widest_osts)
-    return Finding(
-        "too-wide",
-        f"{commands.printable(path)}: on {width} OSTs: each open and lock asks all of them, and one"
-        f" slow OST stops the file; {advice} are enough for {human(size_bytes)}",
-        path,
-        {"size_bytes": size_bytes, "osts": width, "advised_osts": advice},
-        (commands.restripe(path, advice),),
-    )
+def _osts(width: int, share: float | None) -> str:
+    if width == 1 or share is None:
+        return f"{width} OST{'s' if width != 1 else ''}"
+    return f"{width} OSTs ({share:.0%} of it on one)"
 
 
 def released(path: str, size_bytes: int) -> Finding:

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import heapq
+import os
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 
 from slurm_io.filesystems.layout.lov import parse_lov
+from slurm_io.filesystems.layout.model import busiest_share
 from slurm_io.filesystems.layout.policy import (
     GIB,
     MIB,
     Code,
     Finding,
-    Thresholds,
+    Use,
     judge_width,
     released,
     stale_mirror,
+    width_finding,
 )
-from slurm_io.filesystems.layout.quick import Shape, widths_of
+from slurm_io.filesystems.layout.quick import Shape, osts_behind
 
 SIZE_EDGES_BYTES = (1, 4 * MIB, 64 * MIB, GIB, 10 * GIB, 100 * GIB, 1 << 40)
 SIZE_NAMES = (
@@ -59,7 +61,7 @@ class Top:
         """Count one; keep it when it is among the largest. `finding` is made only then."""
         self.count += 1
         self.size_bytes += size_bytes
-        if len(self.heap) < self.keep or (self.keep and size_bytes >= self.heap[0].size_bytes):
+        if len(self.heap) < self.keep or (self.keep and self._is_worse(size_bytes, path)):
             self._push(Worst(size_bytes, path, finding()))
 
     def merge(self, other: Top) -> None:
@@ -72,6 +74,10 @@ class Top:
     def findings(self) -> list[Finding]:
         """Largest first."""
         return [worst.finding for worst in sorted(self.heap, reverse=True)]
+
+    def _is_worse(self, size_bytes: int, path: str) -> bool:
+        least = self.heap[0]
+        return (size_bytes, path) > (least.size_bytes, least.path)
 
     def _push(self, worst: Worst) -> None:
         if len(self.heap) < self.keep:
@@ -131,10 +137,6 @@ class Counts:
         return heapq.nlargest(most, self.counts.items(), key=lambda item: item[1])
 
 
-def _same(finding: Finding) -> Finding:
-    return finding
-
-
 def _table() -> list[list[int]]:
     return [[0] * len(WIDTH_NAMES) for _ in SIZE_NAMES]
 
@@ -142,11 +144,10 @@ def _table() -> list[list[int]]:
 @dataclass
 class Tally:
     """One tree or a part of it. `histogram[size class][width class]` counts files; width is the
-    number of OSTs behind the file's bytes. OST bytes are shares of sizes: holes are not seen."""
+    number of OSTs behind the file's bytes. OST bytes are shares of sizes: holes are not seen.
+    `small_wide_below`: the folder that all small files with more than one stripe lie below."""
 
-    thresholds: Thresholds
-    readers: int
-    active_osts: int | None = None
+    use: Use
     keep: int = 20
     files: int = 0
     skipped: int = 0
@@ -160,25 +161,38 @@ class Tally:
     on_mdt: int = 0
     histogram: list[list[int]] = field(default_factory=_table)
     ost_objects: dict[int, int] = field(default_factory=dict)
-    ost_bytes: dict[int, int] = field(default_factory=dict)
+    ost_bytes: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
     broken: dict[Code, Top] = field(default_factory=dict)
     small_wide_folders: Counts = field(default_factory=lambda: Counts())
+    small_wide_below: str | None = None
     defaults: Kinds = field(default_factory=Kinds)
     errors: Kinds = field(default_factory=Kinds)
     _seen_osts: list[int] = field(default_factory=list)
 
-    def add(
-        self, path: str, size_bytes: int, shape: Shape, osts: tuple[int, ...], data: bytes
-    ) -> bool:
-        """Count one file with its layout; True when it is small and has more than one stripe.
+    def __post_init__(self) -> None:
+        limits = self.use.thresholds
+        self._judged_from_bytes = min(limits.large_bytes, limits.single_bytes)
+        self._widest = limits.widest_osts
+        self._small_bytes = limits.small_bytes
 
-        `data` are the layout's bytes: the few large files are judged by the strict reader.
+    def add(
+        self,
+        folder: str,
+        name: bytes,
+        size_bytes: int,
+        shape: Shape,
+        osts: tuple[int, ...],
+        data: bytes,
+    ) -> bool:
+        """Count the file `folder` + `name` with its layout; True when it is small and has more than
+        one stripe. `data` are the layout's bytes: the few misfits are judged by the strict reader.
         """
-        if shape.single:
-            objects = len(osts)
-            width = objects if objects < 2 else len(set(osts))
-        else:
-            objects, width = widths_of(shape, osts, size_bytes)
+        behind = (
+            osts if size_bytes > shape.last_start_bytes else osts_behind(shape, osts, size_bytes)
+        )
+        objects = width = len(behind)
+        if objects > 1:
+            width = len(set(behind))
         self.layouts += 1
         self.size_bytes += size_bytes
         row = self.histogram[bisect_right(SIZE_EDGES_BYTES, size_bytes)]
@@ -191,15 +205,16 @@ class Tally:
                 self.settle()
         elif not shape.is_released:
             self.on_mdt += 1
-        if size_bytes >= self.thresholds.single_bytes or width > self.thresholds.widest_osts:
-            self._judge_large(path, size_bytes, data)
-        if shape.is_released:
-            self._break("released", path, size_bytes, lambda: released(path, size_bytes))
-        if shape.has_stale_mirror:
-            self._break("stale-mirror", path, size_bytes, lambda: stale_mirror(path))
-        is_small_wide = objects > 1 and size_bytes < self.thresholds.small_bytes
+        if size_bytes >= self._judged_from_bytes or width > self._widest or shape.is_bad:
+            self._judge(folder + os.fsdecode(name), size_bytes, width, shape, data)
+        is_small_wide = objects > 1 and 0 < size_bytes < self._small_bytes
         self.small_wide += is_small_wide
         return is_small_wide
+
+    def add_small_wide(self, folder: str, count: int) -> None:
+        """Name the folder of small files that `add` said True to."""
+        self.small_wide_folders.add(folder, count)
+        self._widen(folder)
 
     def merge(self, other: Tally) -> None:
         """Add another part of the tree."""
@@ -212,10 +227,11 @@ class Tally:
         for ost, count in other.ost_objects.items():
             self.ost_objects[ost] = self.ost_objects.get(ost, 0) + count
         for ost, count in other.ost_bytes.items():
-            self.ost_bytes[ost] = self.ost_bytes.get(ost, 0) + count
+            self.ost_bytes[ost] += count
         for code, top in other.broken.items():
             self.broken.setdefault(code, Top(self.keep)).merge(top)
         self.small_wide_folders.merge(other.small_wide_folders)
+        self._widen(other.small_wide_below)
         self.defaults.merge(other.defaults)
         self.errors.merge(other.errors)
 
@@ -225,22 +241,41 @@ class Tally:
             self.ost_objects[ost] = self.ost_objects.get(ost, 0) + count
         self._seen_osts.clear()
 
+    def _widen(self, folder: str | None) -> None:
+        if folder is not None and self.small_wide_below is not None:
+            folder = os.path.commonpath((folder, self.small_wide_below))
+        self.small_wide_below = folder or self.small_wide_below
+
     def _spread(self, shape: Shape, osts: tuple[int, ...], size_bytes: int) -> None:
         per_ost = self.ost_bytes
-        for part in shape.parts:
-            covered = min(size_bytes, part.end_bytes) - part.start_bytes
-            if covered > 0 and part.count:
-                # A file shorter than its stripes lies on its first ones.
-                used = min(part.count, -(-covered // (part.stripe_size_bytes or covered)))
-                for ost in osts[part.first : part.first + used]:
-                    per_ost[ost] = per_ost.get(ost, 0) + covered // used
+        for start, end, first, objects, stripe_size in shape.parts:
+            covered = min(size_bytes, end) - start
+            if covered <= 0 or not objects:
+                continue
+            if objects == 1 or covered <= stripe_size:
+                per_ost[osts[first]] += covered
+                continue
+            # A file shorter than its stripes lies on its first ones.
+            used = min(objects, -(-covered // stripe_size))
+            for ost in osts[first : first + used]:
+                per_ost[ost] += covered // used
 
-    def _judge_large(self, path: str, size_bytes: int, data: bytes) -> None:
-        layout = parse_lov(data)
-        for finding in judge_width(
-            path, size_bytes, layout, self.readers, self.active_osts, self.thresholds
-        ):
-            self._break(finding.code, path, size_bytes, partial(_same, finding))
+    def _judge(self, path: str, size_bytes: int, width: int, shape: Shape, data: bytes) -> None:
+        if shape.is_released:
+            self._break("released", path, size_bytes, lambda: released(path, size_bytes))
+        if shape.has_stale_mirror:
+            self._break("stale-mirror", path, size_bytes, lambda: stale_mirror(path))
+        use = self.use
+        code = judge_width(
+            width, size_bytes, use, lambda: busiest_share(parse_lov(data), size_bytes)
+        )
+        if code is not None:
+            self._break(
+                code,
+                path,
+                size_bytes,
+                lambda: width_finding(code, path, size_bytes, parse_lov(data), use),
+            )
 
     def _break(
         self, code: Code, path: str, size_bytes: int, finding: Callable[[], Finding]

@@ -1,5 +1,5 @@
 """Fixtures of this room."""
 
-from tests.filesystems.layout.layout_tree import tree
+from tests.filesystems.layout.layout_tree import room, tree
 
-__all__ = ["tree"]
+__all__ = ["room", "tree"]

@@ -20,11 +20,12 @@ from slurm_io.filesystems.layout.lov import parse_lov
 from slurm_io.filesystems.layout.model import (
     LayoutError,
     busiest_share,
+    data_components,
     effective_width,
     template_width,
 )
 from slurm_io.filesystems.layout.policy import judge_file
-from slurm_io.filesystems.layout.quick import QuickReader, widths_of
+from slurm_io.filesystems.layout.quick import QuickReader, osts_behind, shape_of
 from tests.filesystems.layout.lov_maker import (
     EXTENSION,
     HOLE,
@@ -96,8 +97,10 @@ def look(data: bytes, quick: QuickReader, outcomes: Counter[str]) -> None:
         if not is_directory:
             for _ in range(2):
                 shape, osts = quick.read(data)
+                assert shape == shape_of(layout)
+                assert osts == tuple(n for part in data_components(layout, None) for n in part.osts)
                 for size in SIZES:
-                    assert widths_of(shape, osts, size)[1] == effective_width(layout, size)
+                    assert len(set(osts_behind(shape, osts, size))) == effective_width(layout, size)
             share = busiest_share(layout, 10**9)
             assert share is None or 0 <= share <= 1
             judge_file("/f", 10**12, layout, 16, 100)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from slurm_io.filesystems.layout.model import (
     ost_bytes,
     template_width,
 )
-from slurm_io.filesystems.layout.quick import QuickReader, widths_of
+from slurm_io.filesystems.layout.quick import QuickReader, osts_behind
 from tests.filesystems.layout.lov_maker import (
     END,
     EXTENSION,
@@ -97,7 +98,7 @@ def test_quick_and_strict_reader_agree(parts: list[Part], seed: int, size: int) 
         data = composite(parts, generation=generation, seed=seed + generation)
         shape, osts = quick.read(data)
         layout = parse_lov(data)
-        assert widths_of(shape, osts, size)[1] == effective_width(layout, size)
+        assert len(set(osts_behind(shape, osts, size))) == effective_width(layout, size)
         assert osts == tuple(ost for part in layout.components for ost in part.osts)
 
 
@@ -165,6 +166,13 @@ def test_every_truncation_of_every_file_layout_is_refused() -> None:
                         raise LayoutError("a whole template")
 
 
+def patched(data: bytes, place: int, form: str, *values: int) -> bytes:
+    """A layout that lies in one field."""
+    changed = bytearray(data)
+    struct.pack_into("<" + form, changed, place, *values)
+    return bytes(changed)
+
+
 E2 = Part(osts=(2, 3), count=2, start=1 << 20, identity=2)
 E1 = Part(osts=(1,), count=1, end=1 << 20)
 REFUSED = {
@@ -197,6 +205,23 @@ REFUSED = {
     "a backward extent": composite([Part(osts=(1,), count=1, start=9, end=3)]),
     "a foreign value cut short": foreign(b"abcdef")[:-3],
     "a foreign value with more behind it": foreign(b"abcdef") + b"x",
+    "a foreign value of 4 GiB": foreign(b"abcdef")[:4] + b"\xff" * 4 + foreign(b"abcdef")[8:],
+    "stripes of nearly 4 GiB": plain(Part(osts=(1,), count=1, size=0xFFFFFFFF)),
+    "65535 stripes of one object": plain(Part(osts=(1,), count=0xFFFF)),
+    "65535 components": patched(composite([E1, E2]), 14, "H", 0xFFFF),
+    "65536 mirrors": patched(composite([E1, E2]), 16, "H", 0xFFFF),
+    "255 parities of nothing": patched(composite([E1, E2]), 16, "HB", 0xFFFF, 0xFF),
+    "a component of 4 GiB": patched(composite([E1, E2]), 32 + 28, "I", 0xFFFFFFFF),
+    "a component that begins at 4 GiB": patched(composite([E1, E2]), 32 + 24, "I", 0xFFFFFFFF),
+    "a component within the entries": patched(composite([E1, E2]), 32 + 24, "I", 32),
+    "a layout of 4 GiB": patched(composite([E1, E2]), 4, "I", 0xFFFFFFFF),
+    "extents that overlap by one byte": composite([E1, replace(E2, start=E2.start - 1)]),
+    "extents that overlap in the second mirror": composite(
+        [Part(osts=(1,), count=1, identity=0x10001),
+         Part(osts=(1,), count=1, end=9, identity=0x20002),
+         Part(osts=(1,), count=1, start=8, identity=0x20003)], mirrors=2),
+    "two components to the end of the file": composite([replace(E1, end=2**64 - 1), E2]),
+    "64 KiB of a component's head, again and again": (composite([E1])[:80] * 820)[:65536],
     "nothing": b"",
 }  # fmt: skip
 
@@ -205,7 +230,7 @@ REFUSED = {
 def test_refused(what: str) -> None:
     with pytest.raises(LayoutError) as caught:
         parse_lov(REFUSED[what])
-    assert str(caught.value).isprintable()
+    assert str(caught.value).isprintable() and len(str(caught.value)) < 120
     with pytest.raises(LayoutError):
         QuickReader().read(REFUSED[what])
 
@@ -251,6 +276,16 @@ def test_bytes_per_ost_add_up_to_the_file(part: Part, size: int) -> None:
 def test_bytes_per_ost_add_up_to_the_instantiated_part(parts: list[Part], size: int) -> None:
     covered = max((min(part.end, size) for part in parts if part.osts), default=0)
     assert sum(ost_bytes(parse_lov(composite(parts)), size).values()) == covered
+
+
+@pytest.mark.parametrize("count", [2001, 0x7FFFFFFF, 0x80000000, 0xFFFFFFDF])
+def test_mdt_layout_with_stripes_that_cannot_be_is_refused(count: int) -> None:
+    with pytest.raises(LayoutError):
+        parse_lmv(struct.pack("<II", 0x0CD30CD0, count) + bytes(40))
+
+
+def test_mdt_layout_on_all_servers() -> None:
+    assert parse_lmv(struct.pack("<II", 0x0CD30CD0, 0xFFFFFFFF) + bytes(40)).stripe_count == -1
 
 
 @given(data=st.binary(max_size=80))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import subprocess
@@ -166,10 +167,42 @@ def test_command_words_are_one_printable_line_and_the_shell_reads_the_path_back(
     assert done.stdout.decode("utf-8", "surrogateescape") == want
 
 
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize("path", [*HOSTILE, "/!!", "/\n!!", "/'\n'!echo", "/\n\\'!-1"])
+def test_command_words_survive_the_history_of_an_interactive_shell(path: str) -> None:
+    lines = f"set -o history -o histexpand\ntrue before\nprintf 'it is:%s.' {_word(path)}\n"
+    done = subprocess.run(
+        ["bash", "--norc", "--noprofile", "-i"],
+        input=lines.encode("utf-8", "surrogateescape"),
+        capture_output=True,
+        check=False,
+        timeout=20,
+        start_new_session=True,
+        env={"PATH": os.environ["PATH"], "HISTFILE": "/dev/null", "PS1": "", "LC_ALL": "C.UTF-8"},
+    )
+    want = path if not path.startswith("-") else "./" + path
+    assert f"it is:{want}.".encode("utf-8", "surrogateescape") in done.stdout
+
+
+def _word(path: str) -> str:
+    return commands.shell_word(path)
+
+
 @given(st.text(st.characters(codec="ascii", exclude_characters="\0"), min_size=1))
 def test_plain_words_are_as_shlex_has_them(path: str) -> None:
     if path.isprintable() and not path.startswith("-"):
         assert shlex.split(commands.restripe(path, 8)) == ["lfs", "migrate", "-c", "8", path]
+
+
+def test_mirrored_file_gets_another_mirror_and_keeps_those_it_has() -> None:
+    """`lfs migrate` would leave it one."""
+    mirrors = composite([
+        Part(osts=(1,), count=1, identity=0x10001, pool="flash"),
+        Part(osts=(5,), count=1, identity=0x20002, pool="archive"),
+    ], mirrors=2)  # fmt: skip
+    (finding,) = judge_file("/f", 20 * GIB, parse_lov(mirrors), 8)
+    assert finding.commands == ("lfs mirror extend -N -c 8 -p flash /f",)
+    assert "add such a mirror, then take the old ones of 2 off" in finding.text
 
 
 def test_pool_is_kept_unless_its_name_is_odd() -> None:
