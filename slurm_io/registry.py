@@ -8,7 +8,7 @@ thing bears the module's own name, which the contract tests check.
 from __future__ import annotations
 
 import importlib
-import pkgutil
+import os
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
@@ -46,8 +46,9 @@ class Registry(Generic[T]):
 
     def module_names(self) -> list[str]:
         """Names of the modules that must each register one thing, sorted."""
-        package = importlib.import_module(self._package)
-        found = (module.name for module in pkgutil.iter_modules(package.__path__))
+        found = set()
+        for folder in importlib.import_module(self._package).__path__:
+            found |= _modules_in(folder)
         return sorted(name for name in found if name not in self._skip and name[0] != "_")
 
     def discover(self) -> dict[str, T]:
@@ -71,3 +72,11 @@ class Registry(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         return iter(self.discover().values())
+
+
+def _modules_in(folder: str) -> set[str]:
+    """Names of the modules and packages of a folder. Not by pkgutil, which loads inspect: 6 ms."""
+    names = os.listdir(folder)
+    found = {name.removesuffix(".py") for name in names if name.endswith(".py")}
+    found |= {name for name in names if os.path.isfile(f"{folder}/{name}/__init__.py")}
+    return {name for name in found if name.isidentifier()}

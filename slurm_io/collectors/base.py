@@ -29,9 +29,13 @@ class Tick:
 
 @dataclass(frozen=True)
 class Availability:
-    """Whether a source can be read here; `reason` says why not, in words for the report."""
+    """Whether a source can be read here; `reason` says why not, in words for the report.
 
-    state: Literal["on", "off", "partial"]
+    "absent" is not a fault: nothing of the kind is on this node (no such mount), so the report does
+    not name it as missing. It is opened again every 30 s, for what may still be mounted.
+    """
+
+    state: Literal["on", "off", "partial", "absent"]
     reason: str = ""
 
 
@@ -78,16 +82,20 @@ class Collector(Protocol):
     period_s: float
 
     def open(self, context: Context) -> Availability:
-        """Look once whether the source is there; keep descriptors for later reads."""
+        """Look whether the source is there; keep descriptors for later reads. Called once, and
+        again as long as it answers "absent"."""
 
     def collect(self, tick: Tick) -> list[Row]:
         """Rows of this tick. The first tick of a rate source returns none."""
 
     def facts(self) -> dict[str, object]:
-        """What belongs into meta.json under this collector's name (device list, mounts)."""
+        """What belongs into meta.json under this collector's name (device list, mounts); asked for
+        once more after :meth:`close`."""
 
     def close(self) -> None:
         """Give descriptors back."""
 
 
-COLLECTORS: Registry[type[Collector]] = Registry("collector", "slurm_io.collectors")
+COLLECTORS: Registry[type[Collector]] = Registry(
+    "collector", "slurm_io.collectors", skip=("base", "client_rows")
+)

@@ -11,6 +11,7 @@ from slurm_io.collectors.base import Availability, Collector, Context, Row, Tick
 
 _NS = 1_000_000_000
 _LARGEST_CHILD_S = 30.0  # more than any probe of ours: that was somebody else's child
+_LOOK_AGAIN_NS = 30 * _NS  # for a source that is absent: a mount may come later
 
 
 @dataclass
@@ -70,9 +71,12 @@ class CollectorRunner:
         self.factor = 1
         self.availability = Availability("off", "not opened")
         self._last_ns: int | None = None
+        self._context: Context | None = None
+        self._looked_ns: int | None = None
 
     def open(self, context: Context) -> None:
         """Open the source; a failure leaves it off with the reason."""
+        self._context = context
         try:
             self.availability = self.collector.open(context)
         except Exception as error:  # noqa: BLE001 - the other sources go on
@@ -80,7 +84,9 @@ class CollectorRunner:
 
     def rows(self, ts_ns: int, mono_ns: int, slack_ns: int) -> list[Row]:
         """Rows when due, else none; `slack_ns` early is still due."""
-        if self.availability.state == "off" or not self._is_due(mono_ns + slack_ns):
+        if self.availability.state == "absent":
+            self._look_again(mono_ns)
+        if self.availability.state in ("off", "absent") or not self._is_due(mono_ns + slack_ns):
             return []
         interval_ns = None if self._last_ns is None else mono_ns - self._last_ns
         self._last_ns = mono_ns
@@ -91,7 +97,7 @@ class CollectorRunner:
     def facts(self) -> dict[str, Any]:
         """The collector's entry of ``sources`` in meta.json."""
         facts: dict[str, Any] = {}
-        if self.availability.state != "off":
+        if self.availability.state not in ("off", "absent"):
             try:
                 facts = dict(self.collector.facts())
             except Exception as error:  # noqa: BLE001 - facts are worth less than the rest
@@ -103,6 +109,15 @@ class CollectorRunner:
         """Close the source, whatever it thinks of that."""
         with Metered(self.usage, has_children=True):
             self.collector.close()
+
+    def _look_again(self, mono_ns: int) -> None:
+        looked_ns, context = self._looked_ns, self._context
+        if looked_ns is None:
+            self._looked_ns = mono_ns
+        elif context is not None and mono_ns - looked_ns >= _LOOK_AGAIN_NS:
+            self._looked_ns = mono_ns
+            with Metered(self.usage):
+                self.open(context)
 
     def _is_due(self, mono_ns: int) -> bool:
         period_ns = int(self.collector.period_s * self.factor * _NS)

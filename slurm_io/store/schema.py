@@ -110,15 +110,24 @@ BLOCK = Table(
 
 FSCLIENT = Table(
     "fsclient",
-    ("mount", "op_class"),
-    "What a file system client says of one mount and one class of operations.",
+    ("mount", "source", "op_class"),
+    "What a file system client says of one mount and one class of operations. Local file systems "
+    "have no rows: their I/O is that of their devices in `block`, whose mounts meta.json names.",
     (
         *CLOCKS,
         _INTERVAL,
-        _text("mount", "mount point", False),
-        _text("fstype", "as in /proc/self/mountinfo", False),
+        _text(
+            "mount",
+            "mount point; * = all mounts of that type, where the client does not tell them apart",
+            False,
+        ),
+        _text("fstype", "as in /proc/self/mountinfo (GPUDirect Storage: nvidia-fs)", False),
         _text("source", "which counter the row comes from, e.g. mountstats", False),
-        _text("op_class", "read | write | meta", False),
+        _text(
+            "op_class",
+            "read | write | meta (all others) | any (what the client does not tell apart)",
+            False,
+        ),
         _i64("ops", "", "operations completed in the interval"),
         _i64("bytes", "B", "payload moved in the interval"),
         _f32("rtt_ms", "ms", "mean time from sending to reply"),

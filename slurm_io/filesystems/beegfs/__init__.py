@@ -1,0 +1,1 @@
+"""BeeGFS: its client's files in /proc, and what its tools say of a file's stripes."""

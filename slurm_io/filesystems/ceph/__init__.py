@@ -1,0 +1,1 @@
+"""Ceph's kernel client: its debugfs files, parsed."""

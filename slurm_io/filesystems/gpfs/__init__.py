@@ -1,0 +1,1 @@
+"""GPFS (IBM Storage Scale): what its monitoring commands print, parsed."""

@@ -1,0 +1,1 @@
+"""JuiceFS: the counters in a mount's .stats file."""

@@ -1,0 +1,1 @@
+"""What the kernel's NFS client counts: parsers of /proc/self/mountstats and /proc/net/rpc/nfs."""

@@ -1,0 +1,1 @@
+"""Weka's client: /proc/wekafs as text, parsed."""
