@@ -16,10 +16,14 @@ from slurm_io.epilog.case import lock_name
 from slurm_io.epilog.stop_sampler import is_at_work
 from slurm_io.epilog.which_run import running_restart
 from slurm_io.errors import HostError
+from slurm_io.filesystems.mounts import read_mounts
 from slurm_io.host.root_folders import child_folder, trusted_folder
 from slurm_io.host.run import find_tool, run
 
 RM_TIMEOUT_S = 60.0
+OLD_PREFIX = ".old-"  # as the prolog names what it sets aside
+RING = "ring"
+MNT_DETACH, UMOUNT_NOFOLLOW = 2, 8
 
 
 def remove_spool(job_folder: int, spool: Path) -> None:
@@ -40,23 +44,54 @@ def remove_tree(path: Path) -> None:
     run([tool, "-rf", "--one-file-system", "--", str(path)], RM_TIMEOUT_S, check=True)
 
 
-def remove_runtime(runtime: str, restart: int, log: Callable[[str], None]) -> None:
-    """Remove the runtime folder of this restart, never a newer one's, and all moved aside.
-
-    Those of other jobs too: a user may have left more in one than rm(1) could remove in its time.
-    """
+def set_aside_runtime(runtime: str, restart: int, log: Callable[[str], None]) -> None:
+    """Take the runtime folder of this restart, never a newer one's, out of the way."""
     path = Path(runtime)
     try:
+        if running_restart(str(path.parent.parent), path.parent.name, path.name) != restart:
+            return
         with trusted_folder(str(path.parent)) as node:
-            names = [name for name in os.listdir(node) if name.startswith(".old-")]
-            if running_restart(str(path.parent.parent), path.parent.name, path.name) == restart:
-                aside = f".old-{path.name}-{restart}.{os.getpid()}"
-                os.rename(path.name, aside, src_dir_fd=node, dst_dir_fd=node)
-                names.append(aside)
-        for name in names:
-            remove_tree(path.parent / name)
+            aside = f"{OLD_PREFIX}{path.name}-{restart}.{os.getpid()}"
+            os.rename(path.name, aside, src_dir_fd=node, dst_dir_fd=node)
     except (HostError, OSError) as error:
-        log(f"runtime folder {runtime} not removed: {error}")
+        log(f"runtime folder {runtime} not set aside: {error}")
+
+
+def remove_set_aside(runtime: str, log: Callable[[str], None]) -> None:
+    """Remove all runtime folders of this node that were set aside; one that resists holds up none.
+
+    Of other jobs too: a user may have left more in one than rm(1) could remove in its time. It is
+    the last thing a finisher does, so that it delays nobody's report.
+    """
+    parent = Path(runtime).parent
+    try:
+        with trusted_folder(str(parent)) as node:
+            names = [name for name in os.listdir(node) if name.startswith(OLD_PREFIX)]
+    except (HostError, OSError) as error:
+        log(f"runtime folders below {parent} not removed: {error}")
+        return
+    for name in names:
+        try:
+            _uncover(parent / name / RING)
+            remove_tree(parent / name)
+        except HostError as error:
+            log(f"runtime folder {parent / name} not removed: {error}")
+
+
+def _uncover(ring: Path) -> None:
+    """Detach what a user mounted over his ring folder. Raises HostError where he mounted deeper in.
+
+    Nothing is touched that is mounted there: it may never answer. Deeper in, a user decides where a
+    path leads, and root unmounts nothing that he names.
+    """
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    points = [mount.mount_point for mount in read_mounts()]
+    for _ in range(points.count(str(ring))):
+        libc.umount2(os.fsencode(ring), MNT_DETACH | UMOUNT_NOFOLLOW)
+    if any(mount.mount_point.startswith(f"{ring.parent}/") for mount in read_mounts()):
+        raise HostError("a user's file system is mounted in it: umount -l it")
 
 
 def sweep(spool_dir: Path, retention_s: float, now_s: float, log: Callable[[str], None]) -> None:

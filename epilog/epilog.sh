@@ -9,6 +9,9 @@ CONFIG=@CONFIG@
 LIMIT_S=@LIMIT_S@
 PATH=/usr/bin:/bin
 
+# Also when the shell itself gives up: where nothing can be forked it would exit with 2 or 254.
+answer=0
+trap 'exit $answer' EXIT
 # Not stdout: slurmd 22.05.0-3 kills a hook that closes it.
 exec 2>/dev/null
 trap 'exit 0' HUP INT TERM

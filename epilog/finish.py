@@ -6,6 +6,7 @@ in the spool, named in the log, until `retention_s` has passed. Running it twice
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -17,7 +18,7 @@ from slurm_io.config import Config, load
 from slurm_io.epilog import analysis_ahead, stop_sampler
 from slurm_io.epilog.account import Account, account_of
 from slurm_io.epilog.case import Case, locked_job_folder, read_case
-from slurm_io.epilog.clean_up import remove_runtime, remove_spool, sweep
+from slurm_io.epilog.clean_up import remove_set_aside, remove_spool, set_aside_runtime, sweep
 from slurm_io.epilog.lead import Lead
 from slurm_io.epilog.user_side import bring_home, publish, store_of
 from slurm_io.errors import HostError, SlurmIoError
@@ -38,21 +39,30 @@ def main(arguments: Sequence[str]) -> int:
     """Finish one job on one node; 0, or 3 when something has to wait in the spool."""
     config_path, spool, runtime, restart = arguments
     os.nice(NICENESS)
+    _be_killed_before_jobs()
     os.umask(0o022)
     config = load(config_path)
     log = BoundedLog(config.log_file, config.log_max_bytes, f"finish {spool}")
     finisher = Finisher(config, Path(spool), log, time.monotonic() + config.epilog.time_limit_s)
     code = 0
     try:
-        finisher.run(lambda: remove_runtime(runtime, int(restart), log.write))
+        finisher.run(lambda: set_aside_runtime(runtime, int(restart), log.write))
     except (SlurmIoError, OSError) as error:
         log.write(f"unfinished: {error}")
         code = 3
     except Exception as error:  # noqa: BLE001 - nobody reads a detached process's traceback
         log.write(f"internal fault: {type(error).__name__}: {error}")
         code = 3
+    remove_set_aside(runtime, log.write)
     sweep(Path(config.spool_dir), config.epilog.retention_s, time.time(), log.write)
     return code
+
+
+def _be_killed_before_jobs() -> None:
+    """When memory runs out: the analysis reads files that the job's user may have put there, and
+    slurmd may have had the kernel spare all that it starts."""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("500")
 
 
 @dataclass(frozen=True)

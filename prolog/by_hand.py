@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import re
@@ -17,9 +18,9 @@ from slurm_io.model import CheckAnswer, worst_answer
 from slurm_io.prolog.check_plan import plan_checks
 from slurm_io.prolog.checks.base import CHECKS, Check, CheckContext
 from slurm_io.prolog.checks_file import CheckedNode, check_entries, not_run_entries
-from slurm_io.prolog.node_memory import NodeMemory
+from slurm_io.prolog.node_memory import NodeMemory, recall, remember
 from slurm_io.prolog.policy import Judged, judge, policy_of
-from slurm_io.prolog.run_checks import CheckRun
+from slurm_io.prolog.run_checks import CheckRun, with_left_behind
 from slurm_io.spec import JobSpec, spec_from_pairs
 
 DEADLINE_S = 20.0  # nobody waits for a job: slurmd kills a HealthCheckProgram after 60 s
@@ -64,28 +65,34 @@ def check_node(config: Config, node: str, wanted: Wanted) -> CheckedNode:
         gid=os.getegid(),
     )
     plan = plan_checks(_chosen(wanted), context, DEADLINE_S, by_hand=True)
-    run = CheckRun(plan, NodeMemory())
+    # A HealthCheckProgram runs every few minutes: on a dead mount it must not leave one more each
+    # time. Only root's memory is believed, and only root keeps it.
+    memory = recall(config, node) if uid == 0 else NodeMemory()
+    run = CheckRun(plan, memory)
     run.run()
+    if uid == 0 and with_left_behind(memory, run.ran) != memory:
+        with contextlib.suppress(HostError):
+            remember(config, node, with_left_behind(recall(config, node), run.ran))
     silent = [(each.name, "nothing to check") for each in run.ran if not each.results]
     return CheckedNode(
         verdict=judge(run.ran, config),
-        not_run=(*plan.not_run, *silent),
+        not_run=tuple(sorted((*plan.not_run, *silent))),
         leader=node,
         wall_s=time.monotonic() - began_s,
     )
 
 
 def answers_of(checked: CheckedNode) -> dict[str, CheckAnswer]:
-    """Check -> its worst answer."""
+    """Check -> its worst answer. What is only recorded is no reason to keep a node drained."""
     by_check: dict[str, list[CheckAnswer]] = {}
     for judged in checked.verdict.judged:
-        by_check.setdefault(judged.result.check, []).append(judged.result.answer)
+        by_check.setdefault(judged.result.check, []).append(_answer_that_counts(judged))
     return {check: worst_answer(answers) for check, answers in by_check.items()}
 
 
 def exit_code(checked: CheckedNode) -> int:
-    """0 all OK, 1 any FAIL or DEGRADED, 3 only UNKNOWN besides OK."""
-    return EXIT_CODES[worst_answer(judged.result.answer for judged in checked.verdict.judged)]
+    """0 all OK, 1 any FAIL or DEGRADED, 3 only UNKNOWN besides OK; what is only recorded is OK."""
+    return EXIT_CODES[worst_answer(map(_answer_that_counts, checked.verdict.judged))]
 
 
 def undrain_node(config: Config, node: str, checked: CheckedNode) -> str:
@@ -93,7 +100,7 @@ def undrain_node(config: Config, node: str, checked: CheckedNode) -> str:
 
     Raises SlurmError, HostError.
     """
-    from slurm_io.prolog.drain import Site
+    from slurm_io.prolog.drain_site import Site
     from slurm_io.prolog.undrain import undrain
     from slurm_io.slurm.node_state import ScontrolNodes
 
@@ -119,7 +126,7 @@ def as_json(node: str, checked: CheckedNode, undrained: str | None) -> dict[str,
 def as_lines(checked: CheckedNode) -> Iterator[str]:
     """A table for people; texts are printable since :mod:`slurm_io.prolog.check_answers`."""
     names = [judged.result.check for judged in checked.verdict.judged]
-    width = max(map(len, names), default=0)
+    width = max(map(len, (*names, *(name for name, _ in checked.not_run))), default=0)
     for judged in checked.verdict.judged:
         yield from _lines(judged, width)
     for name, reason in checked.not_run:
@@ -141,11 +148,16 @@ def list_checks(config: Config) -> list[dict[str, Any]]:
     ]
 
 
+def _answer_that_counts(judged: Judged) -> CheckAnswer:
+    return "OK" if judged.result.record_only else judged.result.answer
+
+
 def _lines(judged: Judged, width: int) -> Iterable[str]:
     result = judged.result
     indent = " " * (12 + width)
     subject = f"{result.subject}: " if result.subject and result.subject not in result.text else ""
-    yield f"{result.answer:<9} {result.check:<{width}}  {subject}{result.text}"
+    note = " (recorded only)" if result.record_only else ""
+    yield f"{result.answer:<9} {result.check:<{width}}  {subject}{result.text}{note}"
     yield from (f"{indent}not looked at: {each}" for each in result.not_looked_at)
     yield from (f"{indent}$ {each}" for each in result.commands)
 
@@ -154,6 +166,10 @@ def _chosen(wanted: Wanted) -> dict[str, Check]:
     checks = CHECKS.discover()
     if strangers := sorted(set(wanted.only) - set(checks)):
         raise UsageError(f"no check called {', '.join(strangers)}; there are: {', '.join(checks)}")
+    of_jobs = [name for name in wanted.only if checks[name].kind == "job"]
+    if of_jobs and not (wanted.spec.dataset or wanted.spec.ckpt):
+        what = ", ".join(of_jobs)
+        raise UsageError(f"{what}: only for what a job names; give --dataset or --ckpt too")
     return {
         name: check
         for name, check in checks.items()

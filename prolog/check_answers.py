@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from slurm_io.errors import HostError
 from slurm_io.host.probe import Answer
 from slurm_io.model import CheckResult, FaultKind
+from slurm_io.records import replace
 
+MAX_ANSWER_BYTES = 2 * 1024 * 1024
 MAX_RESULTS = 64
 MAX_TEXT_CHARS = 500
 MAX_SUBJECT_CHARS = 4200
 MAX_LINES = 40
 MAX_FACTS_BYTES = 32768
+MAX_FACTS_DEPTH = 16
+MAX_LEFT = 8
 _ANSWERS = ("OK", "DEGRADED", "FAIL", "UNKNOWN")
 _KINDS = ("node", "shared", "job")
 
@@ -37,6 +40,14 @@ def cpu_s_of(answer: Answer) -> float | None:
     """CPU that the child used; None when it did not live to say so."""
     used = answer.value.get("cpu_s") if isinstance(answer.value, dict) else None
     return used if isinstance(used, float) and 0 <= used < 1e6 else None
+
+
+def left_pids_of(answer: Answer) -> tuple[int, ...]:
+    """Processes that the child says it had to leave behind."""
+    left = answer.value.get("left") if isinstance(answer.value, dict) else None
+    if not isinstance(left, list):
+        return ()
+    return tuple(pid for pid in left[:MAX_LEFT] if type(pid) is int and 0 < pid < 1 << 31)
 
 
 def unknown(name: str, kind: FaultKind, reason: str) -> CheckResult:
@@ -73,6 +84,7 @@ def _result(name: str, value: object) -> CheckResult:
         facts=facts,
         not_looked_at=(*_lines(value.get("not_looked_at")), *left_out),
         commands=_lines(value.get("commands")),
+        record_only=value.get("record_only") is True,
     )
     # A statement without a word is no statement, least of all "OK".
     return read if read.text else replace(read, answer="UNKNOWN", text="the check said nothing")
@@ -93,9 +105,17 @@ def _lines(value: object) -> tuple[str, ...]:
 
 def _facts(value: object) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """The facts as JSON holds them; facts of absurd size are left out, and that is said."""
-    if not isinstance(value, dict):
-        raise HostError("its facts are no object")
+    if not isinstance(value, dict) or not _is_shallow(value, MAX_FACTS_DEPTH):
+        raise HostError("its facts are no object, or nested too deep")
     text = json.dumps(value, allow_nan=False)
     if len(text) > MAX_FACTS_BYTES:
         return {}, (f"facts of {len(text)} B: too long to keep",)
     return value, ()
+
+
+def _is_shallow(value: object, depth: int) -> bool:
+    """Else writing them down with all the others could fail where reading them did not."""
+    if not isinstance(value, dict | list | tuple):
+        return True
+    inner = value.values() if isinstance(value, dict) else value
+    return depth > 0 and all(_is_shallow(each, depth - 1) for each in inner)

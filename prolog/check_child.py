@@ -6,26 +6,59 @@ gets the user nothing that he could not have had himself.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 import sys
 import time
 from typing import Any
 
 from slurm_io.errors import HostError
-from slurm_io.prolog.checks.base import Check, CheckContext
+from slurm_io.prolog.check_plan import PlannedCheck
 
 NO_GROUP = 65534
 
 
-def call_check(check: Check, context: CheckContext) -> dict[str, Any]:
-    """``{results, cpu_s}`` as marshal takes it. Raises HostError when the user cannot be become."""
-    if check.identity == "user":
+def call_check(planned: PlannedCheck, began_s: float) -> dict[str, Any]:
+    """``{results, cpu_s, left}`` as JSON takes it; `left` are pids of children that do not die.
+
+    `began_s` (monotonic) is when the round of checks began. Other checks of the same identity may
+    have run in this process before. Raises HostError when the user cannot be become.
+    """
+    used_s, left = _used_s(), set(_left_pids())
+    _be_the_first_to_die()
+    context = planned.context_with_budget(time.monotonic() - began_s)
+    if planned.check.identity == "user" and os.geteuid() == 0 and context.uid != 0:
         keep_imports_working()
         become(context.uid, context.gid)
-    results = [each.to_dict() for each in check.run(context)]
-    used = os.times()
-    children_s = used.children_user + used.children_system
-    return {"results": results, "cpu_s": time.process_time() + children_s}
+    results = [each.to_dict() for each in planned.check.run(context)]
+    new = [pid for pid in _left_pids() if pid not in left]
+    return {"results": results, "cpu_s": _used_s() - used_s, "left": new}
+
+
+def _used_s() -> float:
+    """CPU of this process and its children so far."""
+    of_children = resource.getrusage(resource.RUSAGE_CHILDREN)  # os.times counts steps of 10 ms
+    return time.process_time() + of_children.ru_utime + of_children.ru_stime
+
+
+def _be_the_first_to_die() -> None:
+    """Before memory runs out for anybody else: slurmd may have had the kernel spare it, and what it
+    starts inherits that."""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
+
+
+def _left_pids() -> list[int]:
+    """Children that were left in the kernel, for the parent to remember: nobody else knows them."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return []
+    from slurm_io.host.late_child import children_of
+
+    return list(children_of(os.getpid()))
 
 
 def become(uid: int, gid: int) -> None:

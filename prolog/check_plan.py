@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from slurm_io.config import CheckSettings
 from slurm_io.errors import SpecError
 from slurm_io.prolog.checks.base import Check, CheckContext
 from slurm_io.prolog.election import jitter_share, leader_of
+from slurm_io.records import dataclass, replace
 
 if TYPE_CHECKING:
     from slurm_io.staging.datasets import Names
@@ -68,10 +68,14 @@ def plan_checks(
         except SpecError as error:
             broken.append((name, check, f"[check.{name}] {error}"))
             continue
+        told = replace(context, own=own)
+        if check.is_idle(told):
+            not_run.append((name, "nothing to check"))
+            continue
         wanted_s = settings.common.deadline_s or context.config.checks.deadline_s
         deadline_s = time_left_s if by_hand else min(wanted_s, time_left_s)
         delay_s = 0.0 if by_hand else _delay_s(check, context, deadline_s)
-        planned.append(PlannedCheck(name, check, replace(context, own=own), delay_s, deadline_s))
+        planned.append(PlannedCheck(name, check, told, delay_s, deadline_s))
     return Plan(tuple(planned), tuple(not_run), tuple(broken))
 
 

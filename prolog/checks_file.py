@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from slurm_io.prolog.policy import Verdict
 from slurm_io.prolog.request import Request
+from slurm_io.records import dataclass, field
 from slurm_io.slurm.environment import HookJob
 
 

@@ -12,84 +12,61 @@ import contextlib
 import fcntl
 import os
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from slurm_io.config import Config, load
 from slurm_io.errors import SlurmError, SlurmIoError
 from slurm_io.host.bounded_log import BoundedLog
 from slurm_io.prolog import blast_radius
+from slurm_io.prolog.drain_site import Fault, Site
 from slurm_io.prolog.node_memory import memory_folder, recall, remember
-from slurm_io.slurm.node_state import Nodes, NodeState, ScontrolNodes
+from slurm_io.prolog.wave import take_back
+from slurm_io.slurm.node_state import NodeState, ScontrolNodes
 
 LOCK_FILE = "drain.lock"
 _OUT_OF_SERVICE = frozenset({"DRAIN", "DRAINED", "DRAINING", "DOWN", "FAIL", "FAILING"})
 
 
-@dataclass(frozen=True)
-class Fault:
-    """What is wrong with the node: the check that says so and its line."""
-
-    check: str
-    text: str
-
-
-def _to_syslog(text: str) -> None:
-    import syslog
-
-    syslog.openlog("slurm_io", 0, syslog.LOG_DAEMON)
-    syslog.syslog(syslog.LOG_ALERT, text[:1000])
-
-
-@dataclass(frozen=True)
-class Site:
-    """The world of one decision; tests put their own in."""
-
-    config: Config
-    node: str
-    nodes: Nodes
-    log: BoundedLog
-    sleep: Callable[[float], None] = time.sleep
-    now_s: Callable[[], float] = time.time
-    alert: Callable[[str], None] = _to_syslog
-
-
 def drain_or_alert(site: Site, faults: Sequence[Fault]) -> bool:
     """Announce, wait, look at all nodes, decide. True when the node is out of service now.
 
-    Raises SlurmError, HostError: then nothing was drained.
+    A fault that only stops jobs goes the same way but for the drain. Raises SlurmError, HostError:
+    then nothing was drained.
     """
     with _only_one(site.config, site.node) as mine:
         if not mine:
             site.log.write("another prolog of this node is deciding about its drain")
             return False
-        own = announce(site, [fault.check for fault in faults])
+        own = announce(site, faults)
         if own.flags & _OUT_OF_SERVICE:
             site.log.write(f"not drained: the node is {own.state} already ({own.reason or '-'})")
             return True
         site.sleep(site.config.checks.settle_s)
         nodes = site.nodes.read()
-        for fault in faults:
-            ruling = blast_radius.rule(
-                fault.check, site.node, nodes, site.config.checks, int(site.now_s())
-            )
-            if ruling.may_drain:
-                return _drain(site, fault)
-            _say_no(site, fault, ruling)
+        for fault in sorted(faults, key=lambda each: not each.drains):
+            ruling = _rule(site, fault, nodes)
+            if ruling.may_drain and fault.drains:
+                _drain(site, fault)
+                return not _is_of_a_wave(site, fault)
+            _say_no(site, fault, ruling, nodes)
     return False
 
 
-def announce(site: Site, checks: Sequence[str]) -> NodeState:
+def announce(site: Site, faults: Sequence[Fault]) -> NodeState:
     """Put marks into the node's record; returns the record as it was. Raises SlurmError."""
     own = _own_record(site)
     now_s = int(site.now_s())
+    checks = [fault.check for fault in faults]
     marks = {**blast_radius.read_marks(own), **dict.fromkeys(checks, now_s)}
+    # The reason of a drain that stands already must stay known as ours.
+    stands = "DRAIN" in own.flags
+    reasons = {} if stands else {fault.check: _reason(fault) for fault in reversed(faults)}
     field = blast_radius.mark_field(own)
     if field is None:
         site.log.write("cannot announce: Comment and Extra of this node are used by others")
         return own
-    site.nodes.update(site.node, {field: blast_radius.mark_text(marks)})
+    site.nodes.update(site.node, {field: blast_radius.mark_text(marks, own, reasons)})
     memory = recall(site.config, site.node)
     remember(site.config, site.node, replace(memory, marks=marks))
     return own
@@ -102,35 +79,66 @@ def clear_marks(site: Site, checks: Sequence[str]) -> None:
     left = {check: at_s for check, at_s in marks.items() if check not in checks}
     field = blast_radius.mark_field(own)
     if field is not None and left != marks:
-        site.nodes.update(site.node, {field: blast_radius.mark_text(left)})
+        site.nodes.update(site.node, {field: blast_radius.mark_text(left, own, {})})
     memory = recall(site.config, site.node)
     still_open = {check: until for check, until in memory.open.items() if check not in checks}
     remember(site.config, site.node, replace(memory, marks=left, open=still_open))
 
 
 def _own_record(site: Site) -> NodeState:
-    found = [each for each in site.nodes.read() if each.name == site.node]
-    if not found:
+    own = site.nodes.read_one(site.node)
+    if own is None:
         raise SlurmError(f"slurmctld knows no node {site.node}")
-    return found[0]
+    return own
 
 
-def _drain(site: Site, fault: Fault) -> bool:
-    reason = blast_radius.reason_text(fault.check, fault.text)
+def _reason(fault: Fault) -> str:
+    return blast_radius.reason_text(fault.check, fault.text)
+
+
+def _rule(site: Site, fault: Fault, nodes: Sequence[NodeState]) -> blast_radius.Ruling:
+    return blast_radius.rule(fault.check, site.node, nodes, site.config.checks, int(site.now_s()))
+
+
+def _drain(site: Site, fault: Fault) -> None:
+    reason = _reason(fault)
     site.nodes.update(site.node, {"State": "DRAIN", "Reason": reason})
     memory = recall(site.config, site.node)
     remember(site.config, site.node, replace(memory, reason=reason))
     site.log.write(f"drained: {reason}")
-    return True
 
 
-def _say_no(site: Site, fault: Fault, ruling: blast_radius.Ruling) -> None:
-    text = f"{fault.check} fails on {site.node}, nothing is drained: {ruling.reason}; {fault.text}"
+def _is_of_a_wave(site: Site, fault: Fault) -> bool:
+    """Look again after the drain: who announced between our look and our drain saw no drain of ours
+    to take back. True when we took it back ourselves."""
+    try:
+        nodes = site.nodes.read()
+    except SlurmError as error:
+        site.log.write(f"drained, and could not look again whether others fail alike: {error}")
+        return False
+    ruling = _rule(site, fault, nodes)
+    return ruling.is_wave and site.node in _say_no(site, fault, ruling, nodes)
+
+
+def _say_no(
+    site: Site, fault: Fault, ruling: blast_radius.Ruling, nodes: Sequence[NodeState]
+) -> tuple[str, ...]:
+    """The guard's word: alert, take back what was drained too early, and let jobs run. The nodes
+    that were given back. Nothing for a fault that only stops jobs, unless many fail alike."""
+    if not fault.drains and not (ruling.is_wave and len(ruling.failing) > 1):
+        return ()
+    back = take_back(site, fault.check, ruling.failing, nodes) if ruling.is_wave else ()
+    given = f"; given back: {', '.join(back)}" if back else ""
+    text = (
+        f"{fault.check} fails on {site.node}, nothing is drained: {ruling.reason}{given}; "
+        f"{fault.text}"
+    )
     site.log.write(f"ALERT {text}")
     site.alert(f"slurm_io: {text}")
     memory = recall(site.config, site.node)
     until_s = int(site.now_s() + site.config.checks.blast_window_s)
     remember(site.config, site.node, replace(memory, open={**memory.open, fault.check: until_s}))
+    return back
 
 
 @contextlib.contextmanager
@@ -151,11 +159,13 @@ def _only_one(config: Config, node: str) -> Iterator[bool]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The detached process: ``--node NODE [--config FILE] [--fault CHECK TEXT] [--clear CHECK]``"""
+    """The detached process: ``--node NODE [--config FILE] [--fault CHECK TEXT] [--stopped CHECK
+    TEXT] [--clear CHECK]``, `stopped` being a fault that stops jobs and drains nothing."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--config")
     parser.add_argument("--node", required=True)
     parser.add_argument("--fault", nargs=2, action="append", default=[])
+    parser.add_argument("--stopped", nargs=2, action="append", default=[])
     parser.add_argument("--clear", action="append", default=[])
     given = parser.parse_args(arguments)
     config = load(given.config)
@@ -165,8 +175,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if given.clear:
             clear_marks(site, given.clear)
             log.write(f"marks cleared: {', '.join(given.clear)} passed again")
-        if given.fault:
-            drain_or_alert(site, [Fault(check, text) for check, text in given.fault])
+        faults = [Fault(check, text) for check, text in given.fault]
+        faults += [Fault(check, text, drains=False) for check, text in given.stopped]
+        if faults:
+            drain_or_alert(site, faults)
     except (SlurmIoError, OSError) as error:
         log.write(f"nothing drained: {error}")
     return 0

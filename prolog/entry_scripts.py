@@ -79,7 +79,30 @@ def install(destination: str, filling: Filling) -> list[str]:
             raise HostError(f"{destination}: others can write here: choose a folder of root's own")
         for name in SCRIPTS:
             write_file(folder, name, script_text(name, filling).encode(), SCRIPT_MODE)
+    compile_modules()
     return [os.path.join(os.path.abspath(destination), name) for name in SCRIPTS]
+
+
+def compile_modules(package: str | None = None) -> bool:
+    """Compile our modules where they lie, if we may; whether all are compiled now.
+
+    Not every installer does it, and a prolog cannot where the folder is read-only or its check runs
+    as a user: each would compile them anew, for twice its CPU. `package` is the folder, ours by
+    default.
+    """
+    import compileall
+
+    top = package or os.path.dirname(os.path.abspath(slurm_io.__file__))
+    # In a checkout some rooms are links, which compileall does not follow.
+    folders = [top, *(each.path for each in os.scandir(top) if each.is_symlink())]
+    compiled = [compileall.compile_dir(each, quiet=2) for each in folders]
+    return all(compiled)
+
+
+def missing_scripts(destination: str) -> list[str]:
+    """Those of the scripts that do not lie in `destination`."""
+    paths = [os.path.join(destination, name) for name in SCRIPTS]
+    return [path for path in paths if not os.path.isfile(path)]
 
 
 def unreadable_for_users(path: str) -> str | None:
@@ -89,6 +112,25 @@ def unreadable_for_users(path: str) -> str | None:
         folder = "/".join(parts[:count])
         if not os.stat(folder).st_mode & stat.S_IXOTH:
             return folder
+    return None
+
+
+def changeable_by_others(filling: Filling) -> str | None:
+    """The first path of what root will run that somebody else can change; None when none."""
+    paths = (filling.python, *filling.packages.split(":"))
+    return next((found for path in paths if (found := _not_roots_own(path)) is not None), None)
+
+
+def _not_roots_own(path: str) -> str | None:
+    """`path` itself or a folder above it, as named and with links resolved."""
+    for name in dict.fromkeys((os.path.abspath(path), os.path.realpath(path))):
+        parts = name.split("/") if os.path.exists(name) else []
+        for count in range(2, len(parts) + 1):
+            part = "/".join(parts[:count])
+            status = os.stat(part)
+            shared = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+            if status.st_uid != 0 or (shared and not status.st_mode & stat.S_ISVTX):
+                return part
     return None
 
 

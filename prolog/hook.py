@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import slurm_io
+from slurm_io.config import DRAIN_DECISION_S
 from slurm_io.errors import HostError, SlurmIoError
 from slurm_io.host.root_folders import write_file
 from slurm_io.prolog import start_sampler
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from slurm_io.prolog.node_checks import NodeChecks
 
 STOP_EXIT_CODE = 3
-DECISION_S = 1.0  # a drain inside the prolog: three scontrol calls beside checks.settle_s
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,6 +47,7 @@ def prepare(call: HookCall) -> str:
         work.start_sampler()
         work.run_checks()
         work.drain_inside()
+        work.look_for_wave()
     finally:
         # Without a runtime folder there is no hook and no word to the user: no alarm stops this.
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -75,7 +76,8 @@ class Preparation:
         self._sampler = "not profiled: the prolog's time was over"
         try:
             places = places_of(call.job, call.config.spool_dir, call.config.runtime_dir)
-            spec = start_sampler.sampler_spec(call.job, places, call.config)
+            profile = self._request.spec.profile
+            spec = start_sampler.sampler_spec(call.job, places, call.config, profile)
             with spool_folder(call.job, call.config.spool_dir, create=True) as folder:
                 write_file(folder, "checks.json", self._checks_json(CheckedNode()), 0o600)
                 self._sampler = start_sampler.start(folder, spec, call.config, os.environ)
@@ -109,9 +111,14 @@ class Preparation:
         checks, call = self._checks, self._call
         if checks is None or not call.config.checks.drain_exit or not checks.verdict.drains:
             return
-        if call.time_left_s() > call.config.checks.settle_s + DECISION_S:
+        if call.time_left_s() > call.config.checks.settle_s + DRAIN_DECISION_S:
             self._decided = True
             self._drained = checks.drain_now()
+
+    def look_for_wave(self) -> None:
+        """A node that fails as many others do stops no job."""
+        if self._checks is not None and not self._decided:
+            self._checks.look_for_wave()
 
     def drain_detached(self) -> None:
         """Hand a node's fault, or marks to be taken back, to a process of its own.

@@ -12,19 +12,21 @@ from slurm_io.prolog.checks.base import CheckContext
 
 
 class NeededPath(NamedTuple):
-    """One path. `label` says to people what it is. `writable`: it must be. `by_user`: the user
-    chose the path itself, so that nothing found there may be called a fault of the node."""
+    """One path. `label` says to people what it is. `writable`: it must be."""
 
     label: str
     path: str
     writable: bool = False
-    by_user: bool = False
 
 
 def needed_paths(context: CheckContext) -> list[NeededPath]:
-    """The spool, and the dataset's folder when the job named a dataset that this site has."""
+    """The spool, and the dataset's folder when the job named a dataset that this site has.
+
+    A path that the user chose is none of these: he could lead root to a dead mount, or have its old
+    trouble drain the node. The checks that run as the user look at it.
+    """
     needed = [NeededPath("spool", context.config.spool_dir, writable=True)]
-    if context.spec.dataset is None:
+    if context.spec.dataset is None or context.spec.dataset.startswith("/"):
         return needed
     from slurm_io.errors import SpecError
     from slurm_io.staging.datasets import Names, place_of
@@ -35,25 +37,24 @@ def needed_paths(context: CheckContext) -> list[NeededPath]:
     except SpecError:
         return needed  # the dataset's own check says what is wrong
     if place is not None and place.path.startswith("/"):
-        by_user = (context.spec.dataset or "").startswith("/")
-        needed.append(NeededPath(f"dataset {place.name}", place.path, by_user=by_user))
+        needed.append(NeededPath(f"dataset {place.name}", place.path))
     return needed
 
 
-def resolve(paths: Iterable[str], timeout_s: float) -> dict[str, str]:
+def resolve(paths: Iterable[str], timeout_s: float, uid: int, proc_root: str) -> dict[str, str]:
     """Path -> path without symbolic links, found out in a child that may hang.
 
-    A path that does not answer in time stands for itself: its text still tells the mount it is on
-    unless a link leads elsewhere.
+    For root it ends where user `uid` or other users decide what follows: the mount it is on up to
+    there is an admin's. A path that does not answer in time stands for itself: its text still tells
+    the mount it is on unless a link leads elsewhere.
     """
-    import os.path
     import time
 
     from slurm_io.host.probe import Probe
 
     wanted = list(dict.fromkeys(paths))
     found = {path: path for path in wanted}
-    running = Probe([(os.path.realpath, (path,)) for path in wanted], timeout_s)
+    running = Probe([(_real_path, (path, uid, proc_root)) for path in wanted], timeout_s)
     while wanted and not running.finished:
         running.wait(max(0.0, running.deadline_s - time.monotonic()))
         running.poll()
@@ -61,3 +62,13 @@ def resolve(paths: Iterable[str], timeout_s: float) -> dict[str, str]:
         if answer is not None and answer.state == "ok":
             found[path] = answer.value
     return found
+
+
+def _real_path(path: str, uid: int, proc_root: str) -> str:
+    import os
+
+    if os.geteuid() != 0:
+        return os.path.realpath(path)
+    from slurm_io.filesystems.own_ground import admins_path, users_mount_points
+
+    return admins_path(path, uid, users_mount_points(proc_root))

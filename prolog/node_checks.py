@@ -12,7 +12,9 @@ import os
 import sys
 import time
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
+from slurm_io.config import WRITING_DOWN_S
 from slurm_io.errors import HostError, RegistryError, SlurmIoError
 from slurm_io.host import detached
 from slurm_io.prolog.check_plan import Plan, plan_checks
@@ -22,17 +24,14 @@ from slurm_io.prolog.election import leader_of
 from slurm_io.prolog.node_memory import NodeMemory, recall, remember
 from slurm_io.prolog.policy import Judged, Verdict, judge
 from slurm_io.prolog.request import Request
-from slurm_io.prolog.run_checks import CheckRun, RanCheck
-from slurm_io.slurm.hook_entry import HookCall
+from slurm_io.prolog.run_checks import CheckRun, RanCheck, with_left_behind
+from slurm_io.slurm.hook_entry import DeadlineError, HookCall
 
-# What several checks import: once here, before there are children, instead of once in each.
-_ONCE_FOR_ALL = (
-    "slurm_io.filesystems.mounts",
-    "slurm_io.host.read",
-    "slurm_io.prolog.needed_paths",
-    "slurm_io.staging.datasets",
-)
-LEFT_FOR_THE_REST_S = 0.3  # of the prolog's deadline: writing down what was found
+if TYPE_CHECKING:
+    from slurm_io.prolog.drain_site import Fault
+
+GLANCE_S = 1.0  # at other nodes, before a job is stopped for a fault of this one
+GLANCE_LEAST_S = 0.1
 
 
 def context_of(call: HookCall, request: Request) -> CheckContext:
@@ -62,6 +61,7 @@ class NodeChecks:
         self._plan = Plan(())
         self._run: CheckRun | None = None
         self._began_s = time.monotonic()
+        self._in_wave = frozenset[str]()
         self.trouble = ""
 
     def run(self) -> None:
@@ -71,14 +71,12 @@ class NodeChecks:
         except (RegistryError, ImportError, SyntaxError) as error:
             self.trouble = f"no checks: {type(error).__name__}: {error}"
             return
-        for module in _ONCE_FOR_ALL:
-            with contextlib.suppress(ImportError):  # the check that needs it says so
-                importlib.import_module(module)
         call = self._call
         self._memory = recall(call.config, call.job.node)
-        time_left_s = max(0.05, call.time_left_s() - LEFT_FOR_THE_REST_S)
+        time_left_s = max(0.05, call.time_left_s() - WRITING_DOWN_S)
         self._plan = plan_checks(checks, context_of(call, self._request), time_left_s)
-        self._run = CheckRun(self._plan, self._memory)
+        self._run = CheckRun(self._plan, self._memory)  # from here on it counts the time
+        _load(self._plan)
         try:
             self._run.run()
         finally:
@@ -87,11 +85,7 @@ class NodeChecks:
     @property
     def verdict(self) -> Verdict:
         """The policy's word on what is known so far."""
-        now_s = time.time()
-        open_checks = frozenset(
-            check for check, until_s in self._memory.open.items() if until_s > now_s
-        )
-        return judge(self._ran(), self._call.config, self._request.spec.check, open_checks)
+        return self._judged(self._in_wave)
 
     @property
     def checked(self) -> CheckedNode:
@@ -128,14 +122,14 @@ class NodeChecks:
 
         Raises OSError.
         """
-        faults, passed = self.verdict.drains, self.passed_again()
+        faults, passed = self._faults(), self.passed_again()
         if not faults and not passed:
             return
         argv = [sys.executable, "-I", "-m", "slurm_io.prolog.drain"]
         argv += ["--config", self._call.config_path, "--node", self._call.job.node]
         for fault in faults:
             # The blank keeps a text that begins with a dash from being an option.
-            argv += ["--fault", fault.result.check, f" {fault.result.text}"]
+            argv += ["--fault" if fault.drains else "--stopped", fault.check, f" {fault.text}"]
         for check in passed:
             argv += ["--clear", check]
         detached.spawn(argv, detached.minimal_environment(os.environ))
@@ -146,32 +140,90 @@ class NodeChecks:
         When the guard forbids it, the verdict is a warning from now on.
         """
         from slurm_io.host.bounded_log import BoundedLog
-        from slurm_io.prolog.drain import Fault, Site, drain_or_alert
+        from slurm_io.prolog.drain import drain_or_alert
+        from slurm_io.prolog.drain_site import Site
         from slurm_io.slurm.node_state import ScontrolNodes
 
         call, config = self._call, self._call.config
         log = BoundedLog(config.log_file, config.log_max_bytes, f"drain {call.job.node}")
-        faults = [Fault(each.result.check, each.result.text) for each in self.verdict.drains]
         try:
             site = Site(config, call.job.node, ScontrolNodes(call.time_left_s()), log)
-            drained = drain_or_alert(site, faults)
+            drained = drain_or_alert(site, self._faults())
         except (SlurmIoError, OSError) as error:
             log.write(f"nothing drained: {error}")
             return False
         self._memory = recall(config, call.job.node)
         return drained
 
+    def look_for_wave(self) -> None:
+        """Before a job is stopped for a fault of this node: if too many nodes are known to fail
+        alike, the job is only warned. Nothing when slurmctld does not say within `GLANCE_S`."""
+        faults, call = self._faults(), self._call
+        time_s = min(GLANCE_S, call.time_left_s() - WRITING_DOWN_S)
+        if not faults or time_s < GLANCE_LEAST_S:
+            return
+        from slurm_io.prolog.blast_radius import joins_wave
+        from slurm_io.slurm.node_state import ScontrolNodes
+
+        with contextlib.suppress(SlurmIoError):
+            nodes = ScontrolNodes(time_s).read()
+            self._in_wave = frozenset(
+                fault.check
+                for fault in faults
+                if joins_wave(
+                    fault.check, call.job.node, nodes, call.config.checks, int(time.time())
+                )
+            )
+
+    def _judged(self, in_wave: frozenset[str] = frozenset()) -> Verdict:
+        now_s = time.time()
+        # Not further ahead than it is ever set: a clock that was wrong then is none for years.
+        most_s = self._call.config.checks.blast_window_s
+        is_open = (
+            check for check, until_s in self._memory.open.items() if 0 < until_s - now_s <= most_s
+        )
+        open_checks = in_wave.union(is_open)
+        return judge(self._ran(), self._call.config, self._request.spec.check, open_checks)
+
+    def _faults(self) -> list[Fault]:
+        """The node's own faults that the blast-radius guard has to hear of. A glance at other nodes
+        changes nothing here: this node is to be counted as well."""
+        verdict = self._judged()
+        drains, stops = verdict.drains, verdict.node_stops
+        if not drains and not stops:
+            return []
+        from slurm_io.prolog.drain_site import Fault  # healthy nodes do without
+
+        return [
+            *(Fault(each.result.check, each.result.text) for each in drains),
+            *(Fault(each.result.check, each.result.text, drains=False) for each in stops),
+        ]
+
     def _ran(self) -> list[RanCheck]:
         return self._run.ran if self._run is not None else []
 
     def _note_stuck(self) -> None:
-        memory = self._memory
-        for each in self._ran():
-            if each.stuck is not None:
-                memory = memory.with_stuck(each.name, *each.stuck)
+        memory = with_left_behind(self._memory, self._ran())
         if memory != self._memory:
             with contextlib.suppress(HostError):
                 remember(self._call.config, self._call.job.node, memory)
+
+
+def _load(plan: Plan) -> None:
+    """Import what the checks need once for all, as root, before there are children."""
+    for planned in plan.planned:
+        modules = planned.check.modules(planned.context.spec)
+        all(_is_loaded(module) for module in modules)
+
+
+def _is_loaded(module: str) -> bool:
+    try:
+        importlib.import_module(module)
+    except DeadlineError:
+        raise
+    except Exception:  # noqa: BLE001 - the check meets it again in its child and says so
+        return False
+    return True
 
 
 def _brief(judged: Judged) -> str:

@@ -2,8 +2,8 @@
 
 One small JSON file, root's, replaced by rename: ``<state_dir>/<node>/checks.json``::
 
-    {"stuck": {"mounts": [[4711, 88123]]}, "marks": {"arrays": 1764475273}, "open": {},
-     "reason": ""}
+    {"stuck": {"mounts": [[4711, 88123]], "space:1000": [[4720, 88150]]},
+     "marks": {"arrays": 1764475273}, "open": {}, "reason": ""}
 
 Written only when something is wrong, so a healthy node pays one failed open for it. Two prologs
 that write at once lose one entry: it is learnt anew from the next job.
@@ -14,34 +14,35 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from slurm_io.config import Config
 from slurm_io.errors import HostError
 from slurm_io.host.root_folders import child_folder, read_file, trusted_folder, write_file
 from slurm_io.host.same_process import is_alive
+from slurm_io.records import asdict, dataclass, field, replace
 
 FILE = "checks.json"
-STUCK_PER_CHECK = 3
+STUCK_PER_CHECK = 8
 
 
 @dataclass(frozen=True)
 class NodeMemory:
-    """`stuck`: check -> (pid, starttime) of children that never died. `marks`: check -> when this
-    node announced its failure to Slurm, epoch s. `open`: check -> until when (epoch s) it drains
-    nothing here because too many nodes failed it at once. `reason`: our drain's text, "" = none."""
+    """`stuck`: :func:`stuck_key` -> (pid, starttime) of a check's children, or theirs, that never
+    died. `marks`: check -> when this node announced its failure to Slurm, epoch s. `open`: check ->
+    until when (epoch s) it drains nothing here because too many nodes failed it at once. `reason`:
+    our drain's text, "" = none."""
 
     stuck: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     marks: Mapping[str, int] = field(default_factory=dict)
     open: Mapping[str, int] = field(default_factory=dict)
     reason: str = ""
 
-    def with_stuck(self, check: str, pid: int, starttime: int) -> NodeMemory:
-        """One more child left behind."""
-        known = (*self.stuck.get(check, ()), (pid, starttime))
-        return replace(self, stuck={**self.stuck, check: known[-STUCK_PER_CHECK:]})
+    def with_stuck(self, key: str, left: Iterable[tuple[int, int]]) -> NodeMemory:
+        """With more processes left behind."""
+        known = tuple(dict.fromkeys((*self.stuck.get(key, ()), *left)))
+        return replace(self, stuck={**self.stuck, key: known[-STUCK_PER_CHECK:]})
 
     def without_dead(self) -> NodeMemory:
         """Children that have died meanwhile are forgotten."""
@@ -50,6 +51,12 @@ class NodeMemory:
             for check, children in self.stuck.items()
         }
         return replace(self, stuck={check: left for check, left in alive.items() if left})
+
+
+def stuck_key(check: str, identity: str, uid: int) -> str:
+    """Whose a process left behind is. What runs as a user counts against that user alone: he can
+    have it hang in a file system of his own, which must not end the check for all others."""
+    return check if identity == "root" else f"{check}:{uid}"
 
 
 def recall(config: Config, node: str) -> NodeMemory:

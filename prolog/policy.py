@@ -9,23 +9,25 @@ UNKNOWN                                 warn when it timed out or is about the j
 DEGRADED                                warn
 FAIL of kind "job" or "shared"          stop (the job's tasks fail with a message, the node stays)
 FAIL of kind "node"                     drain, when a root check says so; else stop
+any, marked ``record_only``             record: it says little of the node, or any user causes it
 ======================================  ==========================================================
 
 Below that ceiling the site's ``[check.NAME] policy`` decides, else the check's default. The job's
 ``check=`` moves its own checks only (kind "job" and "shared"): ``hold`` stops on a FAIL, ``warn``
 never stops, ``off`` does not run them. Drain means: the node is drained (unless the blast-radius
-guard forbids) and the job's tasks do not start there.
+guard forbids) and the job's tasks do not start there. Where many nodes fail alike, the guard has a
+check's stops and drains be warnings for a while.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from slurm_io.config import Config
 from slurm_io.model import CheckResult
 from slurm_io.prolog.checks.base import Check, Policy
 from slurm_io.prolog.run_checks import RanCheck
+from slurm_io.records import dataclass
 
 Action = Literal["none", "record", "warn", "stop", "drain"]
 _STRENGTH: tuple[Action, ...] = ("none", "record", "warn", "stop", "drain")
@@ -56,6 +58,17 @@ class Verdict:
     def drains(self) -> tuple[Judged, ...]:
         """Faults that may drain the node."""
         return tuple(each for each in self.judged if each.action == "drain")
+
+    @property
+    def node_stops(self) -> tuple[Judged, ...]:
+        """Faults of the node itself that stop the job and, by the site's policy, drain nothing."""
+        return tuple(
+            each
+            for each in self.judged
+            if each.action == "stop"
+            and each.result.kind == "node"
+            and each.ran.check.identity == "root"  # no user's doing may count as a node's failure
+        )
 
 
 def judge(
@@ -102,6 +115,8 @@ def _action(
 def _ceiling(result: CheckResult, ran: RanCheck) -> Action:
     if result.answer == "OK":
         return "none"
+    if result.record_only:
+        return "record"
     if result.answer == "UNKNOWN":
         return "warn" if ran.timed_out or result.kind == "job" else "record"
     if result.answer == "DEGRADED":

@@ -11,12 +11,15 @@ CONFIG=@CONFIG@
 LIMIT_S=@LIMIT_S@
 PATH=/usr/bin:/bin
 # Without site (-S): start-up files of other packages would cost each job a third of our time.
-START='import gc, sys
+START='import gc, os, sys
 gc.disable()  # not worth its time in a process that lives so shortly
 sys.path += [each for each in sys.argv.pop(1).split(":") if each]
 from slurm_io.prolog.hook import main
-sys.exit(main())'
+os._exit(main())  # taking the interpreter apart first would cost 6 ms'
 
+# Also when the shell itself gives up: where nothing can be forked it would exit with 2 or 254.
+answer=0
+trap 'exit $answer' EXIT
 # Not stdout: slurmd 22.05.0-3 kills a hook that closes it.
 exec 2>/dev/null
 trap 'exit 0' HUP INT TERM
@@ -37,5 +40,5 @@ watchdog=$!
 wait $hook
 code=$?
 kill $watchdog
-[ "$code" = 97 ] && exit 1
-exit 0
+[ "$code" = 97 ] && answer=1
+exit $answer

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from slurm_io.config import Config
 from slurm_io.errors import SpecError
+from slurm_io.records import dataclass
 from slurm_io.slurm.environment import HookJob
 from slurm_io.spec import JobSpec, merge, parse_request, parse_words
 

@@ -1,4 +1,7 @@
-"""Run the planned checks side by side, each in a child of its own, and be done in time.
+"""Run the planned checks in children, side by side where one takes its time, and be done in time.
+
+Checks that run as the same user and are due at once take turns in one child, which is cheaper; when
+one of them lingers, the others get a child each (:mod:`slurm_io.host.turns`).
 
 A check may hang in the kernel for ever (a dead NFS server): its child is then named, left behind
 and not waited for. Nothing that a check does or fails to do reaches the caller but a result.
@@ -10,24 +13,31 @@ import contextlib
 import select
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from slurm_io.host.probe import Answer, Probe
+from slurm_io.host.probe import Answer, poll_all
 from slurm_io.host.same_process import starttime_of
+from slurm_io.host.turns import Ended, Turns
 from slurm_io.model import CheckResult
-from slurm_io.prolog.check_answers import cpu_s_of, results_of, unknown
+from slurm_io.prolog.check_answers import (
+    MAX_ANSWER_BYTES,
+    cpu_s_of,
+    left_pids_of,
+    results_of,
+    unknown,
+)
 from slurm_io.prolog.check_child import call_check
 from slurm_io.prolog.check_plan import Plan, PlannedCheck
 from slurm_io.prolog.checks.base import Check
-from slurm_io.prolog.node_memory import STUCK_PER_CHECK, NodeMemory
+from slurm_io.prolog.node_memory import STUCK_PER_CHECK, NodeMemory, stuck_key
+from slurm_io.records import dataclass
 
-MAX_IN_FLIGHT = 8
+MAX_IN_FLIGHT = 8  # of checks that run as one user
 
 
 @dataclass(frozen=True)
 class RanCheck:
     """One check's results. `cpu_s` None: its child did not live to say. `stuck`: (pid, starttime)
-    of a child left in the kernel."""
+    of each process left in the kernel, remembered under `stuck_key`."""
 
     name: str
     check: Check
@@ -35,14 +45,16 @@ class RanCheck:
     wall_s: float
     cpu_s: float | None
     timed_out: bool = False
-    stuck: tuple[int, int] | None = None
+    stuck: tuple[tuple[int, int], ...] = ()
+    stuck_key: str = ""
 
 
-@dataclass
-class _Running:
-    planned: PlannedCheck
-    probe: Probe
-    began_s: float
+@dataclass(frozen=True)
+class _Round:
+    """Checks that take turns, in this order."""
+
+    planned: tuple[PlannedCheck, ...]
+    turns: Turns
 
 
 class CheckRun:
@@ -52,15 +64,17 @@ class CheckRun:
         self.ran: list[RanCheck] = []
         self._began_s = time.monotonic()
         self._waiting: list[PlannedCheck] = []
-        self._running: list[_Running] = []
+        self._running: list[_Round] = []
         for name, check, reason in plan.broken:
             self._file(name, check, unknown(name, check.kind, reason))
         for planned in sorted(plan.planned, key=lambda each: each.delay_s):
-            stuck = memory.stuck.get(planned.name, ())
+            stuck = memory.stuck.get(_stuck_key(planned), ())
             if len(stuck) >= STUCK_PER_CHECK:
-                self._file(planned.name, planned.check, _still_stuck(planned, stuck))
+                result = _still_stuck(planned, stuck)
+                self._file(planned.name, planned.check, result, timed_out=True)
             else:
                 self._waiting.append(planned)
+        self._all = tuple(self._waiting)
 
     def run(self) -> None:
         """Work until every check has answered or its deadline is over."""
@@ -74,72 +88,105 @@ class CheckRun:
 
     def stop(self, reason: str) -> None:
         """What has not answered yet reads UNKNOWN; its children are killed."""
-        for running in self._running:
-            running.probe.stop()
-            self._finish(running, Answer("timed out", reason=reason))
-        for planned in self._waiting:
-            self._file(planned.name, planned.check, _not_begun(planned, reason), timed_out=True)
+        for each in self._running:
+            each.turns.kill()  # all of them first: they die side by side
+        late = Answer("timed out", reason=reason)
+        for each in self._running:
+            for ended in each.turns.stop():
+                answer = ended.answers[0] if ended.answers else None
+                in_time = answer is not None and answer.state == "ok"
+                self._finish(each.planned[ended.number], ended, (in_time and answer) or late)
         self._running, self._waiting = [], []
+        # Also those that the alarm caught between two steps of this class.
+        told = {each.name for each in self.ran}
+        for planned in self._all:
+            if planned.name not in told:
+                self._file(planned.name, planned.check, _not_begun(planned, reason), timed_out=True)
 
     def _passed_s(self) -> float:
         return time.monotonic() - self._began_s
 
     def _start_due(self) -> None:
+        due: dict[tuple[str, float], list[PlannedCheck]] = {}
         for planned in list(self._waiting):
             passed_s = self._passed_s()
             if passed_s >= planned.deadline_s:
                 self._waiting.remove(planned)
                 reason = f"not begun within {planned.deadline_s:g} s"
                 self._file(planned.name, planned.check, _not_begun(planned, reason), timed_out=True)
-            elif passed_s >= planned.delay_s and len(self._running) < MAX_IN_FLIGHT:
+            elif passed_s >= planned.delay_s:
                 self._waiting.remove(planned)
-                self._start(planned, passed_s)
+                due.setdefault((planned.check.identity, planned.deadline_s), []).append(planned)
+        for (_, deadline_s), together in due.items():
+            self._start(tuple(together), deadline_s)
 
-    def _start(self, planned: PlannedCheck, passed_s: float) -> None:
-        call = (call_check, (planned.check, planned.context_with_budget(passed_s)))
+    def _start(self, planned: tuple[PlannedCheck, ...], deadline_s: float) -> None:
+        turns = [((call_check, (each, self._began_s)),) for each in planned]
         try:
-            probe = Probe([call], max(0.01, round(planned.deadline_s - passed_s, 2)))
+            left_s = max(0.01, deadline_s - self._passed_s())
+            self._running.append(
+                _Round(planned, Turns(turns, left_s, MAX_ANSWER_BYTES, MAX_IN_FLIGHT))
+            )
         except OSError as error:
-            result = unknown(planned.name, planned.check.kind, f"cannot start it: {error.strerror}")
-            self._file(planned.name, planned.check, result)
-            return
-        self._running.append(_Running(planned, probe, time.monotonic()))
+            for each in planned:
+                result = unknown(each.name, each.check.kind, f"cannot start it: {error.strerror}")
+                self._file(each.name, each.check, result)
 
     def _wait(self) -> None:
         poller = select.poll()
         now_s = time.monotonic()
-        ends_s = [running.probe.deadline_s - now_s for running in self._running]
-        if len(self._running) < MAX_IN_FLIGHT:
-            ends_s += [self._began_s + each.delay_s - now_s for each in self._waiting]
-        for running in self._running:
-            poller.register(running.probe.fileno(), select.POLLIN)
+        ends_s = [each.turns.wakes_s - now_s for each in self._running]
+        ends_s += [self._began_s + each.delay_s - now_s for each in self._waiting]
+        for each in self._running:
+            for probe in each.turns.probes:
+                poller.register(probe.fileno(), select.POLLIN)
         # Rounded up: a poll that returns a hair too early would turn in circles.
         poller.poll(max(0.0, min(ends_s, default=0.0)) * 1000 + 1)
 
     def _collect(self) -> None:
-        for running in list(self._running):
-            running.probe.poll()
-            if running.probe.finished:
-                self._running.remove(running)
-                self._finish(running, running.probe.answers[0] or Answer("error"))
+        poll_all(probe for each in self._running for probe in each.turns.probes)
+        for each in list(self._running):
+            for ended in each.turns.settle():
+                planned = each.planned[ended.number]
+                not_begun = f"not begun within {planned.deadline_s:g} s"
+                answer = (
+                    ended.answers[0] if ended.answers else Answer("timed out", reason=not_begun)
+                )
+                self._finish(planned, ended, answer or Answer("error"))
+            if each.turns.is_over:
+                self._running.remove(each)
 
-    def _finish(self, running: _Running, answer: Answer) -> None:
-        planned, pid = running.planned, running.probe.abandoned_pid
-        starttime = starttime_of(pid) if pid is not None else None
+    def _finish(self, planned: PlannedCheck, ended: Ended, answer: Answer) -> None:
+        left = (*ended.left_pids, *left_pids_of(answer))
         self.ran.append(
             RanCheck(
                 name=planned.name,
                 check=planned.check,
                 results=results_of(planned.name, planned.check.kind, answer),
-                wall_s=time.monotonic() - running.began_s,
+                wall_s=ended.wall_s,
                 cpu_s=cpu_s_of(answer),
                 timed_out=answer.state == "timed out",
-                stuck=(pid, starttime) if pid is not None and starttime is not None else None,
+                stuck=tuple(
+                    (pid, starttime) for pid in left if (starttime := starttime_of(pid)) is not None
+                ),
+                stuck_key=_stuck_key(planned),
             )
         )
 
     def _file(self, name: str, check: Check, result: CheckResult, timed_out: bool = False) -> None:
         self.ran.append(RanCheck(name, check, (result,), 0.0, None, timed_out))
+
+
+def with_left_behind(memory: NodeMemory, ran: Iterable[RanCheck]) -> NodeMemory:
+    """What a node remembers, and who was left behind in this round."""
+    for each in ran:
+        if each.stuck:
+            memory = memory.with_stuck(each.stuck_key, each.stuck)
+    return memory
+
+
+def _stuck_key(planned: PlannedCheck) -> str:
+    return stuck_key(planned.name, planned.check.identity, planned.context.uid)
 
 
 def _not_begun(planned: PlannedCheck, reason: str) -> CheckResult:

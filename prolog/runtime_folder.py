@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass
 
 from slurm_io.errors import HostError
 from slurm_io.host.root_folders import child_folder, trusted_folder, write_file
+from slurm_io.records import dataclass
 from slurm_io.slurm.environment import HookJob
 
 RUNTIME_MODE = 0o755
@@ -50,7 +50,9 @@ def publish(job: HookJob, runtime_dir: str, content: RuntimeContent) -> None:
 def _fill(folder: int, job: HookJob, content: RuntimeContent) -> None:
     write_file(folder, "restart", f"{content.restart}\n".encode())
     write_file(folder, "hook_path", f"{content.hook_path}\n".encode() if content.hook_path else b"")
-    write_file(folder, "message", content.message.encode("utf-8", "backslashreplace"))
+    # The user's alone: it names his paths and datasets. Nobody else is in here yet.
+    write_file(folder, "message", content.message.encode("utf-8", "backslashreplace"), 0o400)
+    _give(folder, "message", job.identity.uid)
     if content.stop is not None:
         write_file(folder, "stop", f"{content.stop}\n".encode())
     ring = child_folder(folder, "ring", "runtime folder", RING_MODE)
@@ -61,6 +63,13 @@ def _fill(folder: int, job: HookJob, content: RuntimeContent) -> None:
     finally:
         os.close(ring)
     os.fchmod(folder, RUNTIME_MODE)
+
+
+def _give(folder: int, name: str, uid: int) -> None:
+    try:
+        os.chown(name, uid, -1, dir_fd=folder, follow_symlinks=False)
+    except OSError as error:
+        raise HostError(f"runtime folder: {name}: {error.strerror}") from error
 
 
 def _swap_in(node: int, temporary: str, name: str) -> None:

@@ -11,9 +11,7 @@ import time
 from typing import Any
 
 from slurm_io.errors import SlurmIoError
-from slurm_io.filesystems.bounded_walk import BoundedWalk
 from slurm_io.filesystems.capacity import read_statvfs
-from slurm_io.prolog.newest_checkpoint import find_newest
 
 
 def measure(path: str) -> dict[str, Any]:
@@ -31,6 +29,8 @@ def measure(path: str) -> dict[str, Any]:
 
 def measure_checkpoints(path: str, search_s: float) -> dict[str, Any]:
     """The same, with the newest complete checkpoint below."""
+    from slurm_io.prolog.newest_checkpoint import find_newest  # only where there is a ckpt
+
     answer = measure(path)
     try:
         found = find_newest(path, time.monotonic() + search_s)
@@ -47,7 +47,8 @@ def measure_dataset(
 ) -> dict[str, Any]:
     """The same, with the dataset's size and what of it is there. `count_blocks`: a file counts with
     what was written of it, not with its size."""
-    from slurm_io.staging.manifest.files import read_header  # json: only where there is one
+    from slurm_io.filesystems.bounded_walk import BoundedWalk
+    from slurm_io.staging.manifest.files import read_header  # only where there is a dataset
 
     answer: dict[str, Any] = measure(path)
     try:
@@ -59,7 +60,10 @@ def measure_dataset(
     try:
         walk = BoundedWalk(path, time.monotonic() + search_s, max(2 * header.file_count, 1000))
         for found in walk:
-            stat = found.entry.stat(follow_symlinks=False)
+            try:
+                stat = found.entry.stat(follow_symlinks=False)
+            except FileNotFoundError:  # gone meanwhile: the other files count all the same
+                continue
             written_bytes = stat.st_blocks * 512 if count_blocks else stat.st_size
             there_bytes += min(stat.st_size, written_bytes)
             there_files += 1

@@ -17,23 +17,32 @@ from slurm_io.model import SamplerSpec
 from slurm_io.slurm.environment import HookJob
 from slurm_io.slurm.job_places import JobPlaces
 
+LIGHT_WAITS_HZ = 2.0  # profile=light: a tenth of the default's looks, ±10 % after a minute
 _UNIT_CHARACTERS = re.compile(r"[^A-Za-z0-9_.-]")
 
 
-def sampler_spec(job: HookJob, places: JobPlaces, config: Config) -> SamplerSpec:
-    """What this sampler is told: the job, its folders, the site's rates."""
+def sampler_spec(
+    job: HookJob, places: JobPlaces, config: Config, profile: str | None = None
+) -> SamplerSpec:
+    """What this sampler is told: the job, its folders, the site's rates; fewer looks if light,
+    stacks if full."""
     rates = config.sampler
+    most_hz = LIGHT_WAITS_HZ if profile == "light" else rates.waits_hz
     return SamplerSpec(
         job=job.identity,
         node=job.node,
         mode="slurm",
         spool=places.spool,
         ring_dir=places.ring,
+        sluid=job.sluid,
+        gpus=job.gpus,
         interval_s=rates.interval_s,
-        waits_hz=rates.waits_hz,
+        waits_hz=min(rates.waits_hz, most_hz),
         capacity_period_s=rates.capacity_period_s,
         budget_share=rates.budget_share,
         spool_max_bytes=rates.spool_max_bytes,
+        stacks_share=rates.stacks_share if profile == "full" else 0.0,
+        stacks_as_root=rates.stacks_as_root,
         idle_exit_s=rates.idle_exit_s,
         max_lifetime_s=rates.max_lifetime_s,
         collectors_off=rates.collectors_off,

@@ -13,11 +13,12 @@ read -r restart <"$folder/restart" || exit 0
 
 # Told once: by the batch script's prolog, or by task 0 of the first srun of an salloc. A node that
 # stops the job says why itself, by the first task on it: the others know nothing of its fault.
+# (`command`: a `:` that cannot write would end the shell; a subshell may find no process to be.)
 speaks=
 [ "${SLURM_PROCID:-0}" = 0 ] && speaks=1
 [ "$SLURM_LOCALID" = 0 ] && [ -f "$folder/stop" ] && speaks=1
 if [ -n "$speaks" ] && [ -s "$folder/message" ] &&
-    (set -C && : >"$folder/ring/told") 2>/dev/null; then
+    { set -C && command : >"$folder/ring/told"; } 2>/dev/null; then
     while IFS= read -r line; do
         printf 'print %s\n' "$line"
     done <"$folder/message"

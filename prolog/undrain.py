@@ -1,4 +1,10 @@
-"""Give a node back that we drained: only ours, only when its check passes, and looked at again."""
+"""Give a node back that we drained: only ours, only when its check passes, and looked at again.
+
+Slurm offers no "resume if the reason is still this one", and a resume wipes the reason: who drains
+the node between our last look and the resume is overruled and leaves no trace. So that look comes
+last, at this one node, and nothing but a comparison stands between (the start of one scontrol, some
+milliseconds). Who drains it after the resume is seen by the look behind it, and said.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +13,10 @@ from dataclasses import replace
 
 from slurm_io.model import CheckAnswer
 from slurm_io.prolog.blast_radius import check_of_reason
-from slurm_io.prolog.drain import Site, clear_marks
+from slurm_io.prolog.drain import clear_marks
+from slurm_io.prolog.drain_site import Site
 from slurm_io.prolog.node_memory import recall, remember
-
-_KEEP_OUT = frozenset(
-    {"DOWN", "FAIL", "FAILING", "MAINT", "REBOOT", "REBOOT_ISSUED", "REBOOT_REQUESTED",
-     "POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "NOT_RESPONDING", "UNKNOWN", "FUTURE"}
-)  # fmt: skip
+from slurm_io.slurm.node_state import HELD_BY_OTHERS, NodeState
 
 
 def undrain(site: Site, answers: Mapping[str, CheckAnswer]) -> str:
@@ -23,22 +26,38 @@ def undrain(site: Site, answers: Mapping[str, CheckAnswer]) -> str:
     was. Raises SlurmError, HostError.
     """
     passed = [check for check, answer in answers.items() if answer == "OK"]
-    own = next((each for each in site.nodes.read() if each.name == site.node), None)
+    memory = recall(site.config, site.node)
+    own = site.nodes.read_one(site.node)  # from here to the update nothing else may come between
     if own is None:
         return f"nothing done: slurmctld knows no node {site.node}"
-    why_not = _why_not(own.flags, own.reason, answers, recall(site.config, site.node).reason)
+    why_not, undone = _why_not(own.flags, own.reason, answers, memory.reason), None
     if why_not is None:
         site.nodes.update(site.node, {"State": "RESUME"})
-        after = next((each for each in site.nodes.read() if each.name == site.node), None)
-        if after is None or "DRAIN" in after.flags:
-            why_not = f"resumed, but Slurm still shows {after.state if after else 'no such node'}"
-    if passed and (recall(site.config, site.node).marks or why_not is None):
+        undone = _undone(own, site.nodes.read_one(site.node))
+    if passed and (memory.marks or why_not is None):
         clear_marks(site, passed)
     if why_not is not None:
         return f"nothing done: {why_not}"
+    if undone is not None:
+        site.log.write(f"resumed (was: {own.reason}), but {undone}")
+        return f"{site.node} was resumed, but {undone}"
     remember(site.config, site.node, replace(recall(site.config, site.node), reason=""))
     site.log.write(f"undrained: {own.reason}")
     return f"{site.node} is back in service (was: {own.reason})"
+
+
+def _undone(before: NodeState, after: NodeState | None) -> str | None:
+    """What Slurm shows after the resume, when it is not a node in service."""
+    if after is None:
+        return "Slurm shows no such node any more"
+    if "DRAIN" not in after.flags:
+        return None
+    if (after.reason, after.reason_at_s) == (before.reason, before.reason_at_s):
+        return f"Slurm still shows {after.state}"
+    return (
+        f"somebody drained it again in that moment ({after.reason or 'no reason'}): that drain "
+        "stays"
+    )
 
 
 def _why_not(
@@ -46,7 +65,7 @@ def _why_not(
 ) -> str | None:
     if "DRAIN" not in flags:
         return "the node is not drained"
-    if held := sorted(flags & _KEEP_OUT):
+    if held := sorted(flags & HELD_BY_OTHERS):
         return f"the node is {'+'.join(held)} as well"
     check = check_of_reason(reason)
     if check is None:

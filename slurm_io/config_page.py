@@ -24,23 +24,59 @@ from slurm_io.config import (
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "configuration.md"
 
+EXAMPLE = """\
+[check.mounts]
+policy = "stop"
+required = ["/scratch fstype=lustre options=rw"]
+
+[check.space]
+min_free_bytes = ["/tmp=50GB"]
+
+[dataset.c4]
+local = "/scratch/datasets/c4"
+manifest = "/etc/slurm_io/manifests/c4.manifest"
+
+[partition.gpu]
+check = "hold"
+price = 2.5
+"""
+
 HEAD = f"""\
 # Configuration
 
-Made from `slurm_io/config.py` by `python -m slurm_io.config_page`; change it there.
+Made from `slurm_io/config/` by `python -m slurm_io.config_page`; change it there.
 
 One TOML file, `{DEFAULT_PATH}` unless `slurm-io install --config FILE` named another. Every key is
-optional. An unknown key is an error that names the nearest one; a file that cannot be used never
-stops a job: the prolog logs why and lets it start unprofiled.
+optional, and so is the file at its usual place. An unknown key is an error that names the nearest
+one; a file that cannot be used never stops a job: the prolog logs why and lets it start unprofiled.
+So look after each change: `slurm-io check --list` reads the file, own keys of checks included, and
+says what is wrong. No daemon has to be told: the next job's prolog reads it anew (`runtime_dir` and
+`prolog.deadline_s` stand in the entry scripts too: `slurm-io install` again after changing them).
+
+```toml
+{EXAMPLE}```
 """
 
 PARTITIONS = """\
 ## [partition.NAME]
 
 Defaults for the jobs of one partition, in the words a job itself may use in
-`--comment "slurm-io: key=value …"`: `dataset`, `ckpt`, `tier`, `profile`, `price` (dollars per GPU
-hour), `silence` (a list of rule codes), `check`. What the job says wins.
+`--comment "slurm-io: key=value …"`. What the job says wins.
+
+| key | meaning |
+|---|---|
 """
+WORDS = {
+    "dataset": "NAME or NAME@CONTENT-ID of [dataset.NAME]: what the checks look at",
+    "ckpt": "absolute path of the folder that checkpoints go to",
+    "tier": "`local` or `shared`: which copy of the dataset",
+    "profile": "`off`: neither sampler nor hook; `light`: waits are looked at twice a second at "
+    "most; `full`: stacks are recorded with py-spy too, for `sampler.stacks_share` of a core",
+    "price": "dollars per GPU hour: findings then say what they cost",
+    "silence": "rules whose findings the report leaves out: `F01,F04`, in this file a list",
+    "check": "`hold`: a FAIL stops the job; `warn`: none does; `off`: the job's own checks do not "
+    "run",
+}
 
 
 def page() -> str:
@@ -50,7 +86,8 @@ def page() -> str:
         parts.append(_section(f"[{name}]", _about(kind), kind))
     parts.append(_section("[check.NAME]", _about(CheckConfig), CheckConfig))
     parts.append(_section("[dataset.NAME]", _about(DatasetConfig), DatasetConfig))
-    return "\n".join([*parts, PARTITIONS])
+    words = "".join(f"| `{key}` | {meaning} |\n" for key, meaning in WORDS.items())
+    return "\n".join([*parts, PARTITIONS + words])
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -68,8 +105,12 @@ def _about(kind: type[Any]) -> str:
 
 
 def _section(title: str, about: str, kind: type[Any]) -> str:
-    lines = [f"## {title}\n\n{about}| key | default | unit | meaning | why this default |"]
-    lines.append("|---|---|---|---|---|")
+    return f"## {title}\n\n{about}{settings_table(kind)}"
+
+
+def settings_table(kind: type[Any]) -> str:
+    """The keys of one section's dataclass as a Markdown table."""
+    lines = ["| key | default | unit | meaning | why this default |", "|---|---|---|---|---|"]
     lines += [_row(kind, key, setting) for key, setting in settings_of(kind).items()]
     return "\n".join(lines) + "\n"
 
@@ -84,14 +125,17 @@ def _row(kind: type[Any], key: str, setting: Setting) -> str:
 
 def _bounds(setting: Setting) -> str:
     if setting.choices:
-        return "one of " + ", ".join(f"`{choice}`" for choice in setting.choices)
+        return "one of " + ", ".join(
+            f"`{choice}`" if choice else '`""`' for choice in setting.choices
+        )
     if setting.low is None:
         return ""
-    return (
-        f"≥ {setting.low:.12g}"
-        if setting.high is None
-        else f"{setting.low:.12g} to {setting.high:.12g}"
-    )
+    low = _number(setting.low)
+    return f"≥ {low}" if setting.high is None else f"{low} to {_number(setting.high)}"
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else f"{value:.12g}"
 
 
 def _toml(value: Any) -> str:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
 from typing import Any
 
 from slurm_io.errors import SpecError
+from slurm_io.records import dataclass, fields
 
 MARKER = "slurm-io:"
 REQUEST_MAX_CHARS = 2048

@@ -1,13 +1,16 @@
 """The site's configuration: every mistake is named with its file, its key and the way out."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from slurm_io import config_page
 from slurm_io.config import SECTIONS, Config, load, parse, settings_of
-from slurm_io.errors import ConfigError
+from slurm_io.errors import ConfigError, SpecError
 from slurm_io.model import SamplerSpec
+from slurm_io.prolog.own_settings import prove_own_settings
+from slurm_io.spec import spec_from_pairs
 
 EXAMPLE = """\
 spool_dir = "/data/spool"
@@ -89,6 +92,20 @@ def test_a_mistake_is_named(tmp_path: Path, text: str, words: list[str]) -> None
         assert word in message
 
 
+def test_the_default_file_may_be_absent_whoever_names_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The entry scripts name it always: a site without a file would have no job profiled."""
+    absent = str(tmp_path / "absent.toml")
+    monkeypatch.setattr("slurm_io.config.DEFAULT_PATH", absent)
+    assert load(absent) == Config()
+
+
+def test_an_endless_file_is_refused() -> None:
+    with pytest.raises(ConfigError, match="larger than"):
+        load("/dev/zero")
+
+
 def test_a_named_file_must_exist(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such file"):
         load(str(tmp_path / "absent.toml"))
@@ -111,9 +128,57 @@ def test_every_setting_gives_a_meaning_a_reason_and_a_default_that_passes_its_ow
         parse({name: as_toml} if name else as_toml)
 
 
+ROOM = {"prolog": {"deadline_s": 5.3}, "checks": {"drain_exit": True}}
+
+
+def test_a_drain_inside_the_prolog_must_fit_into_it() -> None:
+    """2 s of checks, 2 s to settle and 1.3 s to decide and write down."""
+    assert parse(ROOM).checks.drain_exit
+    with pytest.raises(ConfigError) as caught:
+        parse({**ROOM, "prolog": {"deadline_s": 5.2}}, "site.toml")
+    text = str(caught.value)
+    for word in ("site.toml: checks.drain_exit", "prolog.deadline_s", "checks.deadline_s",
+                 "checks.settle_s", "= 5.3 s, not 5.2"):  # fmt: skip
+        assert word in text
+    assert "\n" not in text
+    assert not parse({}).checks.drain_exit, "without the key the defaults need no such room"
+
+
+def test_the_longest_deadline_of_any_check_needs_the_room() -> None:
+    own = {"deadline_s": 4.0}
+    with pytest.raises(ConfigError, match=r"check\.residency\.deadline_s .* = 7\.3 s"):
+        parse({**ROOM, "check": {"residency": own}})
+    assert parse({**ROOM, "check": {"residency": {**own, "enabled": False}}})
+    assert parse({**ROOM, "checks": {**ROOM["checks"], "enabled": False}, "prolog": {}})
+    with pytest.raises(ConfigError, match=r"checks\.deadline_s"):
+        parse({"checks": {"drain_exit": True}})
+
+
 def test_the_page_tells_every_key_and_is_fresh() -> None:
     text = config_page.page()
     for kind in (Config, *SECTIONS.values()):
         for key in settings_of(kind):
             assert f"| `{key}` |" in text
     assert config_page.main(["--check"]) == 0
+
+
+def test_the_pages_example_can_be_used() -> None:
+    config = parse(tomllib.loads(config_page.EXAMPLE))
+    prove_own_settings(config, "example")
+    assert config.partitions["gpu"].price_usd_h == 2.5
+
+
+def test_the_page_tells_every_word_a_job_may_use() -> None:
+    with pytest.raises(SpecError) as caught:
+        spec_from_pairs({"nonsense": "1"})
+    assert str(caught.value).endswith(f"known: {', '.join(config_page.WORDS)}")
+
+
+def test_the_page_writes_numbers_out() -> None:
+    assert "e+" not in config_page.page()
+
+
+@pytest.mark.parametrize("dataset", ["a b", "c4@c1-00", "/data/c4", "", "-x", "x" * 200])
+def test_a_dataset_that_no_job_could_ask_for_is_refused(dataset: str) -> None:
+    with pytest.raises(ConfigError, match="no job can ask for this name"):
+        parse({"dataset": {dataset: {"local": "/data"}}})

@@ -7,19 +7,21 @@ A check is one module of this folder that registers one function under the modul
     def mounts(context: CheckContext) -> list[CheckResult]:
         ...
 
-The runner calls it in a forked child of its own with a deadline, as root or as the job's user
-(`identity`), so it may touch what can hang; a child that does not answer reads UNKNOWN. Standard
-library only, and heavy imports inside the function: every prolog loads every check.
+The runner calls it in a forked child with a deadline, as root or as the job's user (`identity`),
+so it may touch what can hang: a child that does not answer reads UNKNOWN. Checks of one identity
+follow one another in one process until one of them lingers: leave it as it was. Standard library
+only, no dataclasses or pathlib (:mod:`slurm_io.records`), and imports inside the function: every
+prolog loads every check.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from slurm_io.config import Config, DatasetConfig
 from slurm_io.model import CheckResult, FaultKind
+from slurm_io.records import dataclass, field
 from slurm_io.registry import Registry
 from slurm_io.spec import JobSpec
 
@@ -62,13 +64,29 @@ class CheckContext:
 @dataclass(frozen=True)
 class Check:
     """One registered check. `scope` "shared" runs on the leader only; `kind` is the fault it finds
-    as a rule (each result names its own); `policy` is the default when the site says nothing."""
+    as a rule (each result names its own); `policy` is the default when the site says nothing.
+    `applies` says by settings and wishes alone, touching nothing, whether there is anything to look
+    at: if not, no child is started. `needs` are the modules its function imports as a rule,
+    `needs_for_dataset` those it imports too when the job names a dataset: a prolog loads them
+    before it forks, so that no two children pay for the same one, and none looks for modules as a
+    user. One that is missing here is only slower."""
 
     function: Callable[[CheckContext], list[CheckResult]]
     kind: FaultKind
     scope: Scope
     identity: Identity
     policy: Policy
+    applies: Callable[[CheckContext], bool] | None = None
+    needs: tuple[str, ...] = ()
+    needs_for_dataset: tuple[str, ...] = ()
+
+    def is_idle(self, context: CheckContext) -> bool:
+        """Whether it is clear before it runs that it has nothing to say."""
+        return self.applies is not None and not self.applies(context)
+
+    def modules(self, spec: JobSpec) -> tuple[str, ...]:
+        """What to import before the fork for a job with these wishes."""
+        return self.needs if spec.dataset is None else (*self.needs, *self.needs_for_dataset)
 
     def run(self, context: CheckContext) -> list[CheckResult]:
         """Results, [] when there is nothing to check for this job."""
@@ -76,14 +94,26 @@ class Check:
 
 
 def check(
-    *, kind: FaultKind, scope: Scope, identity: Identity, policy: Policy = "warn"
+    *,
+    kind: FaultKind,
+    scope: Scope,
+    identity: Identity,
+    policy: Policy = "warn",
+    applies: Callable[[CheckContext], bool] | None = None,
+    needs: tuple[str, ...] = (),
+    needs_for_dataset: tuple[str, ...] = (),
 ) -> Callable[[Callable[[CheckContext], list[CheckResult]]], Check]:
     """Decorator: make a function a :class:`Check`."""
 
     def make(function: Callable[[CheckContext], list[CheckResult]]) -> Check:
-        return Check(function, kind, scope, identity, policy)
+        return Check(function, kind, scope, identity, policy, applies, needs, needs_for_dataset)
 
     return make
+
+
+def shown(text: str) -> str:
+    """Text from the system as one line that is safe to print."""
+    return text if text.isprintable() and text.isascii() else ascii(text)
 
 
 CHECKS: Registry[Check] = Registry("check", "slurm_io.prolog.checks")

@@ -23,12 +23,12 @@ for a file per rank and for one shared file; a site where all jobs do the same s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from slurm_io.config import Setting, _key
 from slurm_io.model import CheckResult
 from slurm_io.prolog.checks.base import CHECKS, CheckContext, check
+from slurm_io.records import dataclass
 
 if TYPE_CHECKING:
     from slurm_io.filesystems.layout.checkpoints import Writers
@@ -56,18 +56,27 @@ class Settings:
     )
 
 
+def _names_ckpt(context: CheckContext) -> bool:
+    return context.spec.ckpt is not None
+
+
 @CHECKS.register("checkpoint_layout")
-@check(kind="job", scope="shared", identity="user", policy="warn")
+@check(
+    kind="job",
+    scope="shared",
+    identity="user",
+    policy="warn",
+    applies=_names_ckpt,
+    needs=("slurm_io.filesystems.mounts",),
+)
 def checkpoint_layout(context: CheckContext) -> list[CheckResult]:
     """Judge the default layout of the folder the job saves to."""
-    from pathlib import Path
-
     from slurm_io.filesystems.mounts import read_mounts
 
     if context.spec.ckpt is None:
         return []
     folder = _existing(context.spec.ckpt)
-    mount = read_mounts(Path(context.proc_root)).of_path(folder)
+    mount = read_mounts(context.proc_root).of_path(folder)
     if mount is None or mount.kind != "lustre":
         return []
     default, reason = _default(folder, mount, context.budget_s * 0.5)

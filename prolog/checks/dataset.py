@@ -18,6 +18,11 @@ missing, of another size, replaced, or with other content. The fault is the job'
 when the mount below the folder is configured and absent. UNKNOWN: neither record nor manifest, or
 the time was over: with what is not proven.
 
+A version asked for by its id (``dataset=NAME@c1-...``) is OK when this node's record says that it
+is here, whatever the manifest describes by now; FAIL when the record is of another version, or when
+none can be used and the manifest describes another version. Ids are compared whole: the beginning
+of one is a FAIL which names the id it may stand for. Upper and lower case are one.
+
 *What to do*: stage the dataset again (``slurm-io dataset verify NAME --level 4 --repair-list FILE``
 says which files), then ``slurm-io dataset verify NAME --level 4 --record`` on the node.
 
@@ -30,12 +35,12 @@ node image that hands out one machine-id and one host name to many nodes: give e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from slurm_io.config import Setting, _key, read_section
 from slurm_io.model import CheckResult
 from slurm_io.prolog.checks.base import CHECKS, CheckContext, check
+from slurm_io.records import dataclass
 
 if TYPE_CHECKING:
     from slurm_io.staging.datasets import Place
@@ -72,8 +77,23 @@ class Settings:
     )
 
 
+def _names_dataset(context: CheckContext) -> bool:
+    return context.spec.dataset is not None
+
+
 @CHECKS.register("dataset")
-@check(kind="job", scope="node", identity="user", policy="warn")
+@check(
+    kind="job",
+    scope="node",
+    identity="user",
+    policy="warn",
+    applies=_names_dataset,
+    needs_for_dataset=(
+        "slurm_io.staging.manifest.files",
+        "slurm_io.staging.verify.l2",
+        "slurm_io.staging.verify.on_node",
+    ),
+)
 def dataset(context: CheckContext) -> list[CheckResult]:
     """One result, none when the job named no dataset or another node looks."""
     if context.spec.dataset is None:
@@ -89,7 +109,29 @@ def dataset(context: CheckContext) -> list[CheckResult]:
         return [CheckResult("dataset", "FAIL", "job", str(error), context.spec.dataset)]
     if place is None or (place.tier == "shared" and not context.leader):
         return []
+    if (fault := _no_id(place)) is not None:
+        return [CheckResult("dataset", "FAIL", "job", fault, place.name)]
     return [_judge(context, place, _look(context, settings, place))]
+
+
+def _no_id(place: Place) -> str | None:
+    """Why what was asked for cannot be the id of any version; None when it can."""
+    if place.content_id is None:
+        return None
+    from slurm_io.errors import ManifestError
+    from slurm_io.staging.manifest.content_id import PATTERN
+    from slurm_io.staging.manifest.files import read_header
+
+    if PATTERN.fullmatch(place.content_id):
+        return None
+    text = f"dataset {place.name!a}: {place.content_id!a} is no content id (c1- and 32 hex digits)"
+    try:
+        described = read_header(place.manifest).content_id if place.manifest else ""
+    except ManifestError:
+        described = ""
+    if described.startswith(place.content_id):
+        return f"{text}; if {described} is meant, ask for {place.name}@{described}"
+    return f"{text}; slurm-io dataset list shows what there is"
 
 
 def _look(context: CheckContext, settings: Settings, place: Place) -> Looked:
@@ -124,7 +166,7 @@ def _judge(context: CheckContext, place: Place, looked: Looked) -> CheckResult:
         subject=place.name,
         facts=_facts(place, answer),
         not_looked_at=tuple(dict.fromkeys((*looked.notes, *answer.not_looked_at))),
-        commands=() if answer.answer == "OK" else (f"{_command(place)} --level 4 --record",),
+        commands=() if answer.answer == "OK" else (_remedy(place, looked),),
     )
 
 
@@ -159,10 +201,38 @@ def _words(context: CheckContext, place: Place, looked: Looked, absent: str | No
             f"{where} is version {answer.wrong_version}, but {answer.content_id} is wanted: stage "
             f"that version, then {_command(place)} --level 4 --record"
         )
+    if looked.described is not None:
+        return _words_on_version(context, place, looked)
     if answer.answer == "UNKNOWN":
         why = looked.notes[0] if looked.notes else answer.text
         return f"{where} could not be proven: {why}"
     return f"{where}: {answer.text}; stage it again, or look closer: {_command(place)} --level 4"
+
+
+def _words_on_version(context: CheckContext, place: Place, looked: Looked) -> str:
+    """Short enough for a line of the job's output, with both ids in it."""
+    asked = "@" in (context.spec.dataset or "")
+    wanted = f"version {place.content_id} " + ("was asked for" if asked else "is the site's")
+    node, known, problem = context.node, looked.record, looked.answer.record_problem
+    record = f"no record on {node} says it is here"
+    if problem is not None:
+        record = f"the record on {node} proves nothing ({problem})"
+    elif known is not None and known.state != "absent":  # of another version it had been a FAIL
+        record = f"on {node} it was never verified (record: {known.state})"
+    instead = f"ask for {place.name}" if asked else "mend [dataset] in the configuration"
+    return (
+        f"dataset {place.name!a}: {wanted}; the site's manifest describes {looked.described}, and "
+        f"{record}: {instead}, or have it staged and verified"
+    )
+
+
+def _remedy(place: Place, looked: Looked) -> str:
+    if looked.described is None:
+        return f"{_command(place)} --level 4 --record"
+    version = f"{place.name}@{place.content_id}"
+    return (
+        f"slurm-io dataset verify {version} --tier {place.tier} --manifest FILE --level 4 --record"
+    )
 
 
 def _command(place: Place) -> str:

@@ -10,38 +10,52 @@ outside until the job reads that block.
 
 Needs: root, or kernel.dmesg_restrict = 0. No tool is run.
 
-Answers: states count whatever their age: a server's or target's last word, a drive that is gone, a
-file system that is read-only. Errors count for window_s. OK: nothing, or trouble that is over (in
-the facts). DEGRADED: lost interrupts, aborted commands and resets without a lost I/O, lost RAID
-members with redundancy left, hung tasks, and any FAIL of a device the job does not stand on. FAIL,
-fault of the node: I/O errors, a drive or file system that is gone, a stuck processor. FAIL, shared:
-a server that does not answer. UNKNOWN: the log cannot be read.
+Answers: OK: nothing, or trouble that is over (in the facts). DEGRADED: lost interrupts, aborted
+commands and resets without a lost I/O, lost RAID members with redundancy left, and any FAIL of a
+device the job does not stand on. FAIL, fault of the node: I/O errors, a drive or file system that
+is gone, a stuck processor. FAIL, shared: a server that does not answer. UNKNOWN: the log cannot be
+read.
+
+Faults of the node or of a service, told to jobs as the policy says: NVMe, disk, RAID and PCIe
+errors; ext4, xfs and btrfs errors and shutdowns; stuck processors; memory; GPUs off the bus; Lustre
+targets lost and evictions; NFS servers of the dataset, the spool and the mounts in mounts.required.
+
+What any user can cause is recorded only (checks.json, report, ``slurm-io check``), told to no job
+and never drains, whatever the policy: hung tasks (a hanging FUSE mount makes them), RCU stalls, a
+lockup that ended an hour ago, NFS servers of other mounts (automounts reach any server), disks and
+file systems on loop devices (images of containers). ``tell_all`` tells them too. Not read at all:
+OOM kills, FUSE, crashes of programs, Xids of programs.
+
+How long: errors and stalls for window_s after the line. A lockup is FAIL for an hour. States count
+whatever their age, until good news or the next boot: a server's or target's last word, a drive that
+is gone, a file system that is read-only or shut down. Over at once, whatever the log says, is what
+is seen to be well: a server whose mounts the job stands on and that answers, a Lustre target whose
+import is FULL, a redundant array that is whole again (its read errors stay), a task that does not
+sleep uninterruptibly any more.
 
 What to do: what the result says; ``dmesg -T`` shows the lines around.
 
-Known false alarms: the kernel limits how often it repeats a message, so that "server OK" may be
-missing; the check mounts asks the server itself. Soft lockups on an overbooked virtual machine.
+Known false alarms: a drive that was reset and works since, for window_s. Soft lockups on an
+overbooked virtual machine. Where /proc shows a container's own processes, hung tasks stay noted.
 
-Settings: window_s, source.
+Settings: window_s, source, tell_all.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from slurm_io.config import Setting, _key, read_section
 from slurm_io.model import CheckResult
 from slurm_io.prolog.checks.base import CHECKS, CheckContext, check
+from slurm_io.records import dataclass
 
 if TYPE_CHECKING:
-    from slurm_io.filesystems.mounts import MountTable
     from slurm_io.host.kernel_faults.model import Finding, View
     from slurm_io.host.kernel_log import KernelLog
 
 _LABEL = "check.kernel_log"
-_RESOLVE_SHARE = 0.2
-_READ_SHARE = 0.6
+_READ_SHARE = 0.5
 _MOST_RESULTS = 16
 _MOST_NOTED = 8
 
@@ -57,10 +71,26 @@ class Settings:
         "/dev/kmsg",
         Setting("the kernel's records, a device or a file in its form", "", is_path=True),
     )
+    tell_all: bool = _key(
+        False,
+        Setting(
+            "tell jobs also what any user can cause (else it is only recorded)",
+            "one user's hanging mount is no other user's news",
+        ),
+    )
 
 
 @CHECKS.register("kernel_log")
-@check(kind="node", scope="node", identity="root", policy="warn")
+@check(
+    kind="node",
+    scope="node",
+    identity="root",
+    policy="warn",
+    needs=(
+        "slurm_io.host.kernel_faults.families",
+        "slurm_io.host.kernel_log",
+    ),
+)
 def kernel_log(context: CheckContext) -> list[CheckResult]:
     """One result for each thing in trouble, or one OK for the whole log."""
     import time
@@ -80,106 +110,17 @@ def kernel_log(context: CheckContext) -> list[CheckResult]:
     not_seen = _not_seen(log)
     if not any(map(tells_of_trouble, events)):
         return [_quiet(log, (), not_seen)]
-    view = _view(context, settings, log)
+    from slurm_io.prolog.log_view import view_of
+
+    view = view_of(context, settings.window_s, log, events)
     findings = judge(events, view)
     troubles = [finding for finding in findings if finding.answer != "OK"]
     if not troubles:
         return [_quiet(log, tuple(findings), not_seen)]
-    return [_result(finding, view, not_seen) for finding in troubles[:_MOST_RESULTS]]
-
-
-def _view(context: CheckContext, settings: Settings, log: KernelLog) -> View:
-    """What of the log concerns this job: looked up only when there is something to judge."""
-    from pathlib import Path
-
-    from slurm_io.filesystems.mounts import read_mounts
-    from slurm_io.host.kernel_faults.model import View
-
-    table = read_mounts(Path(context.proc_root))
-    points = _points_of_job(context, table)
-    devices, addresses = _devices(context, table, points)
-    return View(
-        now_s=_now_s(context.proc_root, log),
-        window_s=settings.window_s,
-        devices=devices if len(table) else None,
-        addresses=addresses if len(table) else None,
-        servers=_users_of(table, points, "nfs") if len(table) else None,
-        lustre=_users_of(table, points, "lustre") if len(table) else None,
-    )
-
-
-def _points_of_job(context: CheckContext, table: MountTable) -> set[str]:
-    """Mount points of the spool, the dataset and the mounts every node must have."""
-    from slurm_io.filesystems.required_mounts import parse_all_required
-    from slurm_io.prolog.needed_paths import needed_paths, resolve
-
-    needed = needed_paths(context)
-    real = resolve((each.path for each in needed), context.budget_s * _RESOLVE_SHARE)
-    found = {mount.mount_point for path in real.values() if (mount := table.of_path(path))}
-    mounts = context.config.check.get("mounts")
-    lines = tuple(mounts.own.get("required", ())) if mounts is not None else ()
-    required = parse_all_required(lines, "configuration: check.mounts.required")
-    return found | {each.mount_point for each in required}
-
-
-def _devices(
-    context: CheckContext, table: MountTable, points: set[str]
-) -> tuple[frozenset[str], frozenset[str]]:
-    """Block devices of all layers below the mounts, and the PCI addresses of their drives."""
-    import os
-    from pathlib import Path
-
-    from slurm_io.filesystems.below import below
-    from slurm_io.filesystems.block_devices import BlockDevices
-
-    known = BlockDevices(Path(context.sys_root))
-    names: set[str] = set()
-    addresses: set[str] = set()
-    for point in points:
-        mount = table.at(point)
-        if mount is None:
-            continue
-        found = below(mount, table, context.sys_root, known)
-        names.update(found.all)
-        for disk in found.disks:
-            folder = os.path.realpath(f"{context.sys_root}/class/block/{disk}/device")
-            addresses.update(part for part in folder.split("/") if part.count(":") == 2)
-    return frozenset(names), frozenset(addresses)
-
-
-def _users_of(table: MountTable, points: set[str], kind: str) -> dict[str, str]:
-    """Server or file system name -> "job" when a mount of the job is from there, else "other"."""
-    users: dict[str, str] = {}
-    for mount in table:
-        if mount.kind != kind:
-            continue
-        use = "job" if mount.mount_point in points else "other"
-        for name in _names(mount.source, mount.option("addr"), kind):
-            if users.get(name) != "job":
-                users[name] = use
-    return users
-
-
-def _names(source: str, address: str | None, kind: str) -> list[str]:
-    host, separator, path = source.rpartition(":/") if kind == "lustre" else source.partition(":/")
-    if not separator:
-        return []
-    if kind == "lustre":
-        return [path.split("/")[0]]
-    return [name for name in (host, host.strip("[]"), address) if name]
-
-
-def _now_s(proc_root: str, log: KernelLog) -> float | None:
-    """Now on the log's clock. lxcfs shows a container's own uptime: then the newest record is
-    later than now, and stands for it."""
-    from slurm_io.host.read import read_optional_line
-
-    words = (read_optional_line(f"{proc_root}/uptime") or "").split()
-    try:
-        up_s = float(words[0])
-    except (ValueError, IndexError):
-        return log.last_s
-    return max(up_s, log.last_s or 0.0)
+    return [
+        _result(finding, view, not_seen, finding.by_user and not settings.tell_all)
+        for finding in troubles[:_MOST_RESULTS]
+    ]
 
 
 def _not_seen(log: KernelLog) -> tuple[str, ...]:
@@ -206,7 +147,9 @@ def _quiet(log: KernelLog, findings: tuple[Finding, ...], not_seen: tuple[str, .
     return CheckResult("kernel_log", "OK", "node", text, None, facts, not_seen)
 
 
-def _result(finding: Finding, view: View, not_seen: tuple[str, ...]) -> CheckResult:
+def _result(
+    finding: Finding, view: View, not_seen: tuple[str, ...], record_only: bool
+) -> CheckResult:
     facts = {"family": finding.family, "at_boot_s": finding.last_s, **finding.facts}
     age_s = view.age_s(finding.last_s)
     facts["age_s"] = None if age_s is None else round(age_s, 1)
@@ -219,6 +162,7 @@ def _result(finding: Finding, view: View, not_seen: tuple[str, ...]) -> CheckRes
         _show(finding.subject),
         facts,
         not_seen,
+        record_only=record_only,
     )
 
 

@@ -26,12 +26,12 @@ the dataset's entry); files that are copied to local disks first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from slurm_io.config import Setting, _key
 from slurm_io.model import CheckResult
 from slurm_io.prolog.checks.base import CHECKS, CheckContext, check
+from slurm_io.records import dataclass
 
 if TYPE_CHECKING:
     from slurm_io.filesystems.layout.largest import Sample
@@ -62,8 +62,22 @@ class Settings:
     )
 
 
+def _names_dataset(context: CheckContext) -> bool:
+    return context.spec.dataset is not None
+
+
 @CHECKS.register("layout")
-@check(kind="job", scope="shared", identity="user", policy="warn")
+@check(
+    kind="job",
+    scope="shared",
+    identity="user",
+    policy="warn",
+    applies=_names_dataset,
+    needs=(
+        "slurm_io.filesystems.mounts",
+        "slurm_io.staging.datasets",
+    ),
+)
 def layout(context: CheckContext) -> list[CheckResult]:
     """Judge the largest files of the dataset within the budget."""
     import os
@@ -91,7 +105,6 @@ def layout(context: CheckContext) -> list[CheckResult]:
 def _place(context: CheckContext) -> tuple[str, Mount, int | None] | None:
     """The dataset's folder on Lustre, its mount, how many nodes read it; None: not our matter."""
     import os
-    from pathlib import Path
 
     from slurm_io.errors import SpecError
     from slurm_io.filesystems.mounts import read_mounts
@@ -106,7 +119,7 @@ def _place(context: CheckContext) -> tuple[str, Mount, int | None] | None:
     if place is None or place.settings.layout == "off":
         return None
     path = os.path.realpath(place.path)
-    mount = read_mounts(Path(context.proc_root)).of_path(path)
+    mount = read_mounts(context.proc_root).of_path(path)
     if mount is None or mount.kind != "lustre":
         return None
     return path, mount, place.settings.readers or len(context.nodes) or None

@@ -22,13 +22,13 @@ Settings: expected.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from slurm_io.config import Setting, _key, read_section
 from slurm_io.errors import ConfigError
 from slurm_io.model import CheckResult
 from slurm_io.prolog.checks.base import CHECKS, CheckContext, check
+from slurm_io.records import dataclass
 
 if TYPE_CHECKING:
     from slurm_io.host.pcie import Link
@@ -54,14 +54,21 @@ class Settings:
     )
 
 
-class _Expected(NamedTuple):
+@dataclass(frozen=True)
+class _Expected:
     subject: str
     width: int | None = None
     speed_gts: float | None = None
 
 
 @CHECKS.register("pcie_links")
-@check(kind="node", scope="node", identity="root", policy="warn")
+@check(
+    kind="node",
+    scope="node",
+    identity="root",
+    policy="warn",
+    needs=("slurm_io.host.pcie",),
+)
 def pcie_links(context: CheckContext) -> list[CheckResult]:
     """One result for each link below its worth, or one OK; [] without NVMe drives and GPUs."""
     from slurm_io.host.pcie import read_links

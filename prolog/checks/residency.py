@@ -28,12 +28,12 @@ server compresses by more than half. DMF and GPFS AFM caches cannot be told.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from slurm_io.config import Setting, _key, read_section
 from slurm_io.model import CheckResult
 from slurm_io.prolog.checks.base import CHECKS, CheckContext, check
+from slurm_io.records import dataclass
 
 if TYPE_CHECKING:
     from slurm_io.filesystems.residency.answer import FileState, ResidencyAnswer
@@ -59,8 +59,28 @@ class Settings:
     )
 
 
+def _names_dataset(context: CheckContext) -> bool:
+    return context.spec.dataset is not None
+
+
 @CHECKS.register("residency")
-@check(kind="job", scope="node", identity="user", policy="warn")
+@check(
+    kind="job",
+    scope="node",
+    identity="user",
+    policy="warn",
+    applies=_names_dataset,
+    needs_for_dataset=(
+        "slurm_io.staging.datasets",
+        "slurm_io.filesystems.bounded_walk",
+        "slurm_io.filesystems.residency.judge",
+        "slurm_io.filesystems.residency.generic",
+        "slurm_io.filesystems.residency.gpfs",
+        "slurm_io.filesystems.residency.local",
+        "slurm_io.filesystems.residency.lustre_hsm",
+        "slurm_io.filesystems.residency.weka",
+    ),
+)
 def residency(context: CheckContext) -> list[CheckResult]:
     """One result for the dataset; [] when there is none or another node looks at it."""
     from slurm_io.errors import SpecError
@@ -218,12 +238,10 @@ def _spread(paths: Sequence[str]) -> list[str]:
 
 
 def _surroundings(real_path: str, proc_root: str) -> Surroundings:
-    from pathlib import Path
-
     from slurm_io.filesystems.mounts import read_mounts
     from slurm_io.filesystems.residency.base import Surroundings
 
-    mount = read_mounts(Path(proc_root)).of_path(real_path)
+    mount = read_mounts(proc_root).of_path(real_path)
     if mount is None:
         return Surroundings("other")
     return Surroundings(mount.kind, mount.fstype, (*mount.options, *mount.super_options))

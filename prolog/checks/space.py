@@ -29,12 +29,12 @@ in a dataset's folder that do not belong to it count as staged.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from slurm_io.config import Setting, _key, read_section
 from slurm_io.model import CheckResult, FaultKind
 from slurm_io.prolog.checks.base import CHECKS, CheckContext, check
+from slurm_io.records import dataclass
 
 if TYPE_CHECKING:
     from slurm_io.filesystems.mounts import MountTable
@@ -67,8 +67,9 @@ class Settings:
     )
 
 
-class _Question(NamedTuple):
-    """One path to measure in a child of its own; `kind` says what is made of the answer."""
+@dataclass(frozen=True)
+class _Question:
+    """One path to measure in a child; `kind` says what is made of the answer."""
 
     kind: str
     path: str
@@ -76,8 +77,30 @@ class _Question(NamedTuple):
     arguments: tuple[Any, ...] = ()
 
 
+def _has_something_to_measure(context: CheckContext) -> bool:
+    job = context.spec
+    asked = job.check != "off" and (job.ckpt is not None or job.dataset is not None)
+    return asked or bool(context.own)
+
+
 @CHECKS.register("space")
-@check(kind="node", scope="node", identity="user", policy="warn")
+@check(
+    kind="node",
+    scope="node",
+    identity="user",
+    policy="warn",
+    applies=_has_something_to_measure,
+    needs=(
+        "slurm_io.filesystems.mounts",
+        "slurm_io.prolog.space_measures",
+    ),
+    needs_for_dataset=(
+        "slurm_io.filesystems.residency.local",
+        "slurm_io.staging.datasets",
+        "slurm_io.prolog.space_forecast",
+        "slurm_io.staging.manifest.files",
+    ),
+)
 def space(context: CheckContext) -> list[CheckResult]:
     """One result for each file system with needs and each mount the site named."""
     from slurm_io.prolog.space_measures import measure
@@ -144,18 +167,15 @@ def _questions_of_dataset(
 def _asked(
     questions: list[_Question], budget_s: float
 ) -> list[tuple[_Question, dict[str, Any] | None, str]]:
-    """Each in a child of its own, so that a mount that hangs does not hide what others say."""
-    import time
+    """In children, so that a mount that hangs does not hide what others say."""
+    from slurm_io.host.turns import take_turns
 
-    from slurm_io.host.probe import probe
-
-    until_s = time.monotonic() + budget_s * _ANSWER_SHARE
+    turns = [((each.measure, (each.path, *each.arguments)),) for each in questions]
     answers = []
-    for number, question in enumerate(questions):
-        left_s = max(0.0, until_s - time.monotonic()) / (len(questions) - number)
-        answer = probe(question.measure, question.path, *question.arguments, timeout_s=left_s)
-        value = answer.value if answer.state == "ok" else None
-        answers.append((question, value, answer.reason))
+    for question, found in zip(questions, take_turns(turns, budget_s * _ANSWER_SHARE), strict=True):
+        answer = found[0] if found else None
+        value = answer.value if answer is not None and answer.state == "ok" else None
+        answers.append((question, value, answer.reason if answer is not None else "not asked"))
     return answers
 
 
@@ -231,11 +251,9 @@ def _pairs(texts: tuple[str, ...], key: str) -> list[tuple[str, int]]:
 
 
 def _mounts(context: CheckContext) -> MountTable:
-    from pathlib import Path
-
     from slurm_io.filesystems.mounts import read_mounts
 
-    return read_mounts(Path(context.proc_root))
+    return read_mounts(context.proc_root)
 
 
 def _space(path: str, answer: dict[str, Any], mounts: MountTable) -> Space:

@@ -6,11 +6,12 @@ Only mountinfo and /sys are read, never the file system itself, which may hang.
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
+import os
 from typing import NamedTuple
 
 from slurm_io.filesystems.block_devices import BlockDevice, BlockDevices
 from slurm_io.filesystems.mounts import Mount, MountTable
+from slurm_io.host.read import read_optional_line
 
 _MOST_LAYERS = 8
 _MOST_MOUNTS = 4  # overlay on loop file on overlay: enough
@@ -83,8 +84,8 @@ def _mounted_devices(mount: Mount, sys_root: str) -> list[str]:
 
 def _device_of_number(major_minor: str, sys_root: str) -> str | None:
     with contextlib.suppress(OSError):
-        link = (Path(sys_root) / "dev/block" / major_minor).readlink()
-        return link.name.replace("!", "/")
+        link = os.readlink(f"{sys_root}/dev/block/{major_minor}")
+        return os.path.basename(link).replace("!", "/")
     return None
 
 
@@ -93,13 +94,14 @@ def _device_of_source(source: str, sys_root: str) -> str | None:
     if not source.startswith("/dev/"):
         return None
     name = source.removeprefix("/dev/")
-    if (Path(sys_root) / "class/block" / name.replace("/", "!")).exists():
+    if os.path.exists(f"{sys_root}/class/block/{name.replace('/', '!')}"):
         return name
     if name.startswith("mapper/"):
-        for path in (Path(sys_root) / "block").glob("dm-*"):
-            with contextlib.suppress(OSError):
-                if (path / "dm/name").read_text().strip() == name.removeprefix("mapper/"):
-                    return path.name
+        volume = name.removeprefix("mapper/")
+        for device in _names_in(f"{sys_root}/block"):
+            path = f"{sys_root}/block/{device}/dm/name"
+            if device.startswith("dm-") and read_optional_line(path) == volume:
+                return device
     return None
 
 
@@ -107,11 +109,19 @@ def _btrfs_devices(mount: Mount, sys_root: str) -> list[str]:
     name = _device_of_source(mount.source, sys_root)
     if name is None:
         return []
-    for folder in (Path(sys_root) / "fs/btrfs").glob("*/devices"):
-        members = sorted(path.name.replace("!", "/") for path in folder.iterdir())
+    for file_system in _names_in(f"{sys_root}/fs/btrfs"):
+        found = _names_in(f"{sys_root}/fs/btrfs/{file_system}/devices")
+        members = [each.replace("!", "/") for each in found]
         if name in members:
             return members
     return []
+
+
+def _names_in(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
 
 
 def _backing_file(names: list[str], devices: BlockDevices) -> str | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from pathlib import Path
 from typing import NamedTuple
 
 from slurm_io.filesystems.block_devices import BlockDevices
@@ -110,7 +109,7 @@ def read_arrays(proc_root: str, sys_root: str, devices: BlockDevices) -> tuple[A
     text = read_optional_text(f"{proc_root}/mdstat")
     if text is None:
         try:
-            has_md = any((Path(sys_root) / "block").glob("md*"))
+            has_md = any(name.startswith("md") for name in os.listdir(f"{sys_root}/block"))
         except OSError:
             has_md = False
         return None if has_md else ()
@@ -123,9 +122,8 @@ def disk_serial(sys_root: str, disk: str) -> str | None:
     for name in ("device/serial", "serial"):
         if serial := read_optional_line(f"{folder}/{name}"):
             return serial
-    with contextlib.suppress(OSError):
-        page = Path(f"{folder}/device/vpd_pg80").read_bytes()
-        return page[4:].decode("ascii", "replace").strip() or None
+    with contextlib.suppress(OSError), open(f"{folder}/device/vpd_pg80", "rb") as page:
+        return page.read()[4:].decode("ascii", "replace").strip() or None
     return read_optional_line(f"{folder}/wwid")
 
 
@@ -164,7 +162,7 @@ def _with_detail(array: Array, line: str) -> Array:
 
 def _with_sysfs(array: Array, sys_root: str, devices: BlockDevices) -> Array:
     folder = f"{sys_root}/block/{array.name.replace('/', '!')}/md"
-    if not os.path.isdir(folder):  # noqa: PTH112
+    if not os.path.isdir(folder):
         return array
     wanted = _first_number(read_optional_line(f"{folder}/raid_disks"))
     members = tuple(_with_device(member, folder, sys_root, devices) for member in array.members)
@@ -179,7 +177,7 @@ def _with_sysfs(array: Array, sys_root: str, devices: BlockDevices) -> Array:
 
 def _with_device(member: Member, folder: str, sys_root: str, devices: BlockDevices) -> Member:
     states = (read_optional_line(f"{folder}/dev-{member.name}/state") or "").split(",")
-    present = os.path.exists(f"{sys_root}/class/block/{member.name.replace('/', '!')}")  # noqa: PTH110
+    present = os.path.exists(f"{sys_root}/class/block/{member.name.replace('/', '!')}")
     disks = devices.leaf_disks(member.name) if present else ()
     return member._replace(
         failed=member.failed or "faulty" in states,

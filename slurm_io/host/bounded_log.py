@@ -10,7 +10,8 @@ import contextlib
 import os
 import stat
 import time
-from dataclasses import dataclass
+
+from slurm_io.records import dataclass
 
 LINE_MAX_CHARS = 2000
 _OPEN = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -1,4 +1,4 @@
-"""Start a process that outlives a Slurm hook.
+"""Start a process that outlives a Slurm hook; cut the ties of a forked one with its parent.
 
 slurmd waits until nobody holds the hook's stdout, then kills its process group: a child must be
 in a session of its own with none of the inherited descriptors. Where systemd runs, a transient
@@ -10,13 +10,15 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 SYSTEMD_MARK = "/run/systemd/system"
 SYSTEMD_RUN = "/usr/bin/systemd-run"
 SYSTEMD_WAIT_S = 1.0
 PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+_DESCRIPTORS = "/proc/self/fd/"
 
 
 def minimal_environment(source: Mapping[str, str]) -> dict[str, str]:
@@ -72,6 +74,28 @@ def spawn_unit(
         return False
 
 
+def let_go(*needed: int) -> None:
+    """A child left behind must hold neither the caller's descriptors (a prolog's stdout would keep
+    slurmd waiting), nor its terminal, nor its folder, nor its signal handlers. Descriptors through
+    which modules are found stay: the call may have to import something."""
+    os.setsid()
+    os.chdir("/")
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    kept = {*needed, *_import_descriptors()}
+    for descriptor in _open_descriptors():
+        if descriptor not in kept:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+    # A file opened as number 2 would get what a C library has to complain of.
+    with contextlib.suppress(OSError):
+        while (null := os.open(os.devnull, os.O_RDWR)) <= 2:
+            pass
+        os.close(null)
+
+
 def _ended_well(pid: int, timeout_s: float) -> bool:
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
@@ -90,3 +114,20 @@ def _keep_descriptors_from_children() -> None:
         if int(name) > 2:
             with contextlib.suppress(OSError):
                 os.set_inheritable(int(name), False)
+
+
+def _import_descriptors() -> Iterable[int]:
+    """N of each ``/proc/self/fd/N`` on the module path (prolog/check_child.py puts them there)."""
+    numbers = (
+        path.removeprefix(_DESCRIPTORS) for path in sys.path if path.startswith(_DESCRIPTORS)
+    )
+    return [int(number) for number in numbers if number.isdecimal()]
+
+
+def _open_descriptors() -> Iterable[int]:
+    # Not os.closerange: where the C library lacks close_range (before glibc 2.34) it tries every
+    # number up to the limit, which can be a million.
+    try:
+        return [int(name) for name in os.listdir("/proc/self/fd")]
+    except OSError:
+        return range(1024)

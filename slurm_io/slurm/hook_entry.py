@@ -7,10 +7,10 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from slurm_io.config import DEFAULT_PATH, Config, load
 from slurm_io.host.bounded_log import BoundedLog
+from slurm_io.records import dataclass
 from slurm_io.slurm.environment import HookJob, read_environment
 
 DRAINED_EXIT_CODE = 97  # no code that Python, a shell or a signal ends with; see prolog.sh
@@ -46,6 +46,7 @@ def run_hook(name: str, work: Callable[[HookCall], str], arguments: Sequence[str
     `arguments` are ``[--config FILE]``, sys.argv's by default. Returns what slurmd is to see.
     """
     os.umask(0o022)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, a dead child's pid is free for others
     words = list(sys.argv[1:] if arguments is None else arguments)
     log = BoundedLog(Config.log_file, Config.log_max_bytes, name)
     try:

@@ -61,12 +61,12 @@ def _split(text: str) -> list[str]:
 
 def _expand_part(part: str, room: int) -> list[str]:
     pieces = re.split(r"\[([^\]]*)\]", part)
-    choices = [
-        _numbers(piece, room) if index % 2 else [piece] for index, piece in enumerate(pieces)
-    ]
+    choices: list[list[str]] = []
     count = 1
-    for choice in choices:
-        count *= len(choice)
+    for index, piece in enumerate(pieces):
+        # Each bracket gets what those before it left: 300 full ones would take 1.4 GB first.
+        choices.append(_numbers(piece, room // count) if index % 2 else [piece])
+        count *= len(choices[-1])
     if count > room:
         raise SlurmError(f"node list of more than {MAX_HOSTS} nodes: {part[:80]!r}")
     names = ["".join(choice) for choice in product(*choices)]

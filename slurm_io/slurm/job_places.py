@@ -9,9 +9,9 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from slurm_io.host.root_folders import child_folder, trusted_folder
+from slurm_io.records import dataclass
 from slurm_io.slurm.environment import HookJob
 
 SPOOL_UPPER_MODE = 0o711  # the user may pass to what delivery gives him, and list nothing

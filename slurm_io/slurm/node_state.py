@@ -29,6 +29,11 @@ _BEHIND_TEXT = frozenset({"Comment", "Extra", "Reason", "ReservationName", "Inst
                           "LastBusyTime", "ResumeAfterTime", "ExtSensorsJoules"})  # fmt: skip
 _FREE_TEXT = frozenset({"OS", "Comment", "Extra", "Reason"})
 _EMPTY = frozenset({"(null)", "None", "N/A", "n/a"})
+HELD_BY_OTHERS = frozenset(
+    {"DOWN", "FAIL", "FAILING", "MAINT", "REBOOT", "REBOOT_ISSUED", "REBOOT_REQUESTED",
+     "POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "NOT_RESPONDING", "UNKNOWN", "FUTURE"}
+)  # fmt: skip
+"""Flags of a node that is out of service for more than a drain."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,9 @@ class Nodes(Protocol):
     def read(self) -> tuple[NodeState, ...]:
         """All nodes. Raises SlurmError."""
 
+    def read_one(self, node: str) -> NodeState | None:
+        """One node, as soon as it can be had; None when there is none. Raises SlurmError."""
+
     def update(self, node: str, values: Mapping[str, str]) -> None:
         """Set fields of one node, e.g. ``{"State": "RESUME"}``. Raises SlurmError."""
 
@@ -70,6 +78,11 @@ class ScontrolNodes:
     def read(self) -> tuple[NodeState, ...]:
         """``scontrol -o show node``."""
         return parse_nodes(self._scontrol("-o", "show", "node"))
+
+    def read_one(self, node: str) -> NodeState | None:
+        """``scontrol -o show node NODE``."""
+        shown = parse_nodes(self._scontrol("-o", "show", "node", node))
+        return next((each for each in shown if each.name == node), None)
 
     def update(self, node: str, values: Mapping[str, str]) -> None:
         """``scontrol update NodeName=…``."""
@@ -95,8 +108,22 @@ class ScontrolNodes:
 
 
 def parse_nodes(text: str) -> tuple[NodeState, ...]:
-    """All lines of ``scontrol -o show node``. Raises SlurmError for a line that names no node."""
-    return tuple(_node(line) for line in text.split("\n") if line.strip())
+    """All lines of ``scontrol -o show node``. Raises SlurmError for a line that names no node.
+
+    A comment or reason of several lines is printed as it is, in the middle of its node's line.
+    """
+    return tuple(_node(line) for line in _whole_lines(text))
+
+
+def _whole_lines(text: str) -> list[str]:
+    """One line a node: what does not begin with a node's name goes on with the line before it."""
+    whole: list[str] = []
+    for line in filter(str.strip, text.split("\n")):
+        if whole and not line.startswith("NodeName="):
+            whole[-1] = f"{whole[-1]} {line.strip()}"
+        else:
+            whole.append(line)
+    return whole
 
 
 def _node(line: str) -> NodeState:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import subprocess
 import sys
 import time
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from slurm_io.prolog.blast_radius import is_own_drain
+from slurm_io.slurm.node_state import parse_nodes
 from tests.labs.cluster_parts import wait_until
 from tests.labs.hooked_cluster import HookedCluster, Run
 from tests.labs.mounts import unmount_lazily
@@ -213,17 +216,65 @@ def test_the_same_fault_on_3_of_4_nodes_drains_none_and_alerts(
     assert_all_idle(cluster)
 
 
+def test_one_after_the_other_the_third_node_takes_the_drains_of_the_first_two_back(
+    cluster: HookedCluster, mounts: Path
+) -> None:
+    """Too far apart to be seen at once. Two may drain (half of four), the third makes a wave."""
+    mount(mounts / "t1")
+    config = faulty_config(mounts, checks="settle_s = 0.2\nblast_share = 0.5")
+    cluster.install_hooks(extra_config=config)
+    for node in ("t2", "t3"):
+        assert submit(cluster, "", f"--nodelist={node}").wait() == "FAILED"
+        wait_until(lambda: node in cluster.drains(), 20, f"{node} drained")  # noqa: B023
+    assert set(cluster.drains()) == {"t2", "t3"}
+    before = cluster.hooks_log.count("ALERT")
+    third = submit(cluster, "", "--nodelist=t4")
+    assert third.wait() == "COMPLETED", "it joins a wave: nothing is stopped any more"
+    assert "mounts FAIL on t4" in third.output
+    wait_until(lambda: cluster.drains() == {}, 20, "nothing drained")
+    wait_until(lambda: cluster.hooks_log.count("ALERT") == before + 1, 20, "an alert")
+    assert "3 of 4 nodes fail it alike (t2, t3, t4), at most 2 may drain" in cluster.hooks_log
+    assert "given back: t2, t3" in cluster.hooks_log
+    cluster.heal()
+    again = submit(cluster, "", "--nodelist=t2")
+    assert again.wait() == "COMPLETED"
+    assert "mounts FAIL on t2" in again.output
+    assert_all_idle(cluster)
+
+
+def test_in_a_wave_the_policy_stop_becomes_a_warning(cluster: HookedCluster, mounts: Path) -> None:
+    mount(mounts / "t1")
+    config = faulty_config(mounts, "stop", "settle_s = 0.2\nblast_share = 0.5")
+    cluster.install_hooks(extra_config=config)
+    shown = ("-o", "show", "node")
+    for node in ("t2", "t3"):
+        run = submit(cluster, "", f"--nodelist={node}")
+        assert run.wait() == "FAILED"
+        assert "the job was stopped before it began" in run.output
+        marked = f"NodeName={node} .*slurm_io:failing:mounts@"
+        wait_until(lambda: re.search(marked, cluster.scontrol(*shown)), 20, marked)  # noqa: B023
+    before = cluster.hooks_log.count("ALERT")
+    for node in ("t4", "t2"):
+        run = submit(cluster, "", f"--nodelist={node}")
+        assert run.wait() == "COMPLETED"
+        assert f"mounts FAIL on {node}" in run.output
+    wait_until(lambda: cluster.hooks_log.count("ALERT") >= before + 1, 20, "an alert")
+    assert_all_idle(cluster)
+
+
 def test_with_drain_exit_the_job_is_requeued_and_the_reason_is_ours(
     cluster: HookedCluster, mounts: Path
 ) -> None:
     for node in ("t1", "t3", "t4"):
         mount(mounts / node)
-    config = faulty_config(mounts, checks="settle_s = 0.2\ndrain_exit = true")
+    config = faulty_config(mounts, checks="deadline_s = 1.5\nsettle_s = 0.2\ndrain_exit = true")
     cluster.install_hooks(extra_config=config)
     run = submit(cluster, "", "--nodelist=t2", "--requeue")
     wait_until(lambda: cluster.job(run.job)["Restarts"] == "1", 30, "requeued")
     assert run.wait("PENDING") == "PENDING"
     assert cluster.drains()["t2"].startswith("slurm_io: mounts: ")
+    (own,) = parse_nodes(cluster.scontrol("-o", "show", "node", "t2"))
+    assert is_own_drain(own, "mounts"), "Slurm adds no words of its own"
     cluster.cancel(run.job)
     assert set(cluster.drains()) == {"t2"}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -61,6 +62,18 @@ def test_the_report_comes_home_and_nothing_is_left(profiled: SlurmdRoom) -> None
     assert not is_running(pid)
     assert not profiled.spool().parent.exists()
     assert not profiled.runtime().exists()
+
+
+def test_the_finisher_goes_before_any_job_when_memory_runs_out(profiled: SlurmdRoom) -> None:
+    os.kill(profiled.sampler_pid(), signal.SIGSTOP)  # the finisher waits for it
+    profiled.epilog()
+    (found,) = re.findall(r"finisher has pid (\d+)", profiled.wait_for_log("finisher has pid"))
+    adjustment, deadline = Path(f"/proc/{found}/oom_score_adj"), time.monotonic() + 20
+    while adjustment.read_text().strip() != "500":
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.kill(profiled.sampler_pid(), signal.SIGCONT)
+    profiled.wait_for_log(DONE)
 
 
 def test_an_epilog_without_a_prolog_does_nothing(room: SlurmdRoom) -> None:
@@ -238,7 +251,10 @@ def test_a_hostile_tree_in_the_ring_folder_is_removed_and_followed_nowhere(
     profiled.epilog()
     profiled.wait_for_log(DONE)
     assert not profiled.runtime().exists()
-    assert list(profiled.runtime().parent.iterdir()) == []
+    deadline = time.monotonic() + 60
+    while list(profiled.runtime().parent.iterdir()):  # the last thing a finisher does
+        assert time.monotonic() < deadline, profiled.log()
+        time.sleep(0.05)
     assert (victim / "precious").read_text() == "kept"
 
 

@@ -103,3 +103,14 @@ def test_the_kernels_word_for_a_disk(tmp_path: Path) -> None:
     lives = [disk_life(str(tree.sys), f"sd{letter}")[0] for letter in "bcdefz"]
     assert lives == ["alive", "troubled", "dead", "dead", "unknown", "dead"]
     assert whole_disks(str(tree.sys)) == ["sdb", "sdc", "sdd", "sde", "sdf"]
+
+
+def test_volumes_that_stand_on_one_another_in_circles_come_to_an_end(tmp_path: Path) -> None:
+    """No kernel lets that be; without an end 24 of them would be 24 to the power of 8."""
+    tree = NodeTree(tmp_path)
+    names = [f"dm-{number}" for number in range(24)]
+    for number, name in enumerate(names):
+        tree.stack(name, f"253:{number}", names, dm__name=f"v{number}")
+    tree.mount("/v", "253:0", "ext4", "/dev/mapper/v0")
+    assert set(below_path(tree, "/v").all) == set(names)
+    assert BlockDevices(tree.sys).leaf_disks("dm-0") == ()

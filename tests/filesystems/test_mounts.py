@@ -165,3 +165,11 @@ def test_this_very_machine() -> None:
 
 def test_unreadable_is_empty(tmp_path: Path) -> None:
     assert len(read_mounts(tmp_path)) == 0
+
+
+@pytest.mark.parametrize("sign", ["\u2028", "\x0c", "\x1e", "\x85"])
+def test_no_sign_in_a_users_name_of_a_mount_breaks_its_line(sign: str) -> None:
+    line = f"9 1 0:50 / /home/u/a{sign}b rw - fuse.x c{sign}d rw,user_id=5"
+    (mount,) = parse_mountinfo(line)
+    assert (mount.mount_point, mount.source) == (f"/home/u/a{sign}b", f"c{sign}d")
+    assert mount.made_by_user

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ from slurm_io.config import load
 from slurm_io.prolog.entry_scripts import Filling, install
 from slurm_io.slurm.node_state import parse_nodes
 from tests.labs.cluster import ClusterError, SlurmCluster
+from tests.labs.cluster_parts import processes_naming, wait_until
 from tests.labs.user_python import UserPython, find_user_python
 
 # No kernel log: the machine that runs the tests may have had faults of its own.
@@ -80,8 +82,19 @@ class HookedCluster(SlurmCluster):
         nodes = parse_nodes(self.scontrol("-o", "show", "node"))
         return {node.name: node.reason for node in nodes if "DRAIN" in node.flags}
 
+    def deciding(self) -> list[int]:
+        """Detached processes that decide about a node's drain, with their settle time."""
+        found = []
+        for pid in processes_naming(str(self.config_path)):
+            with contextlib.suppress(OSError):
+                if b"slurm_io.prolog.drain" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    found.append(pid)
+        return found
+
     def forget_faults(self) -> None:
         """Give back drained nodes, take marks back, forget what nodes remember."""
+        # Who still decides about a drain would write into what is forgotten here.
+        wait_until(lambda: not self.deciding(), 20, "no drain being decided")
         for node in parse_nodes(self.scontrol("-o", "show", "node")):
             if "DRAIN" in node.flags:
                 self.scontrol("update", f"NodeName={node.name}", "State=RESUME")

@@ -12,7 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurm_io.prolog import blast_radius
-from slurm_io.prolog.blast_radius import check_of_reason, drain_limit, mark_text, read_marks, rule
+from slurm_io.prolog.blast_radius import (
+    check_of_reason,
+    drain_limit,
+    is_own_drain,
+    joins_wave,
+    mark_text,
+    read_marks,
+    reason_print,
+    rule,
+)
 from slurm_io.slurm.node_state import NodeState
 from tests.prolog.stand_ins import make_config
 
@@ -120,11 +129,49 @@ def test_when_all_have_announced_before_any_looks_none_drains() -> None:
 
 def test_marks_survive_the_way_through_slurm() -> None:
     marks = {"mounts": NOW_S, "pcie_links": 7}
-    text = mark_text(marks)
-    assert text == f"slurm_io:failing:mounts@{NOW_S},pcie_links@7"
+    bare = NodeState("a", "IDLE")
+    text = mark_text(marks, bare, {"mounts": "slurm_io: mounts: gone"})
+    assert (
+        text
+        == f"slurm_io:failing:mounts@{NOW_S}:{reason_print('slurm_io: mounts: gone')},pcie_links@7"
+    )
     assert read_marks(NodeState("a", "IDLE", comment=text)) == marks
     assert read_marks(NodeState("a", "IDLE", extra=text)) == marks
-    assert mark_text({}) == ""
+    assert mark_text(marks, NodeState("a", "IDLE", comment=text), {}) == text
+    assert mark_text({}, bare, {}) == ""
+
+
+def test_a_drain_is_ours_while_its_reason_is_the_one_we_announced() -> None:
+    reason = "slurm_io: mounts: gone"
+    comment = mark_text({"mounts": 7}, NodeState("a", "IDLE"), {"mounts": reason})
+    ours = NodeState("a", "IDLE+DRAIN", reason, comment=comment)
+    assert is_own_drain(ours, "mounts")
+    for other in (
+        replace(ours, reason=f"{reason}:do not touch, Ada"),
+        replace(ours, reason="broken fan"),
+        replace(ours, state="IDLE"),
+        replace(ours, comment="slurm_io:failing:mounts@7"),
+        replace(ours, comment=""),
+    ):
+        assert not is_own_drain(other, "mounts")
+    assert not is_own_drain(ours, "arrays")
+
+
+@pytest.mark.parametrize(
+    ("others", "total", "joins"), [(0, 4, False), (1, 4, True), (1, 100, False), (2, 100, True)]
+)
+def test_a_node_that_has_not_announced_yet_joins_a_wave_as_one_more(
+    others: int, total: int, joins: bool
+) -> None:
+    states = cluster(*(mark(f"n{k + 1}") for k in range(others)), total=total)
+    assert joins_wave("mounts", "n0", states, CHECKS, NOW_S) == joins
+    assert not joins_wave("arrays", "n0", states, CHECKS, NOW_S)
+
+
+def test_alone_nobody_joins_a_wave_even_where_no_node_may_drain() -> None:
+    checks = make_config(checks={"blast_nodes": 0}).checks
+    assert not joins_wave("mounts", "n0", cluster(mark("n0")), checks, NOW_S)
+    assert joins_wave("mounts", "n0", cluster(mark("n1")), checks, NOW_S)
 
 
 @given(st.text(max_size=200))

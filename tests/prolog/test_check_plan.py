@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from slurm_io.prolog.check_plan import plan_checks
+from slurm_io.prolog.checks.base import CHECKS as CHECKS_OF_THE_PROLOG
 from slurm_io.prolog.election import jitter_share, leader_of
+from slurm_io.records import replace
 from slurm_io.spec import JobSpec
 from tests.prolog.stand_ins import make_check, make_context, result
 
@@ -100,3 +102,23 @@ def test_the_budget_ends_before_the_deadline() -> None:
     planned = plan_checks({"node": NODE}, make_context(), 2.0).planned[0]
     assert 0 < planned.context_with_budget(0.5).budget_s < 1.5
     assert planned.context_with_budget(5.0).budget_s == 0.0
+
+
+def test_a_check_without_anything_to_look_at_gets_no_child() -> None:
+    idle = replace(NODE, applies=lambda context: bool(context.own))
+    for tables, planned in (({}, []), ({"check": {"node": {"path": "/a"}}}, ["node"])):
+        plan = plan_checks({"node": idle}, make_context(**tables), 2.0)  # type: ignore[arg-type]
+        assert [each.name for each in plan.planned] == planned
+        assert plan.not_run == (() if planned else (("node", "nothing to check"),))
+
+
+def test_what_is_clear_from_the_wishes_alone_needs_no_child() -> None:
+    every = CHECKS_OF_THE_PROLOG.discover()
+    for spec, idle in (
+        (JobSpec(), {"space"}),
+        (JobSpec(ckpt="/c"), {"dataset", "layout", "residency"}),
+        (JobSpec(dataset="c4"), {"checkpoint_layout"}),
+        (JobSpec(dataset="c4", ckpt="/c"), set()),
+    ):
+        plan = plan_checks(every, make_context(spec), 2.0)
+        assert {name for name, reason in plan.not_run if reason == "nothing to check"} == idle

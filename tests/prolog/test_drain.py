@@ -4,81 +4,33 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from slurm_io.errors import SlurmError
-from slurm_io.host.bounded_log import BoundedLog
 from slurm_io.prolog import drain
-from slurm_io.prolog.drain import Fault, Site, clear_marks, drain_or_alert
-from slurm_io.prolog.node_memory import NodeMemory, memory_folder, recall, remember
+from slurm_io.prolog.blast_radius import reason_print
+from slurm_io.prolog.drain import clear_marks, drain_or_alert
+from slurm_io.prolog.drain_site import Fault, Site
+from slurm_io.prolog.node_memory import NodeMemory, memory_folder, remember
 from slurm_io.prolog.undrain import undrain
 from slurm_io.slurm.node_state import NodeState
+from tests.prolog.node_table import NOW_S, NodeTable, World
 from tests.prolog.stand_ins import make_config
 
-NOW_S = 1_764_475_273
 FAULT = Fault("mounts", "/scratch is not mounted: mount it")
-MARKED = f"slurm_io:failing:mounts@{NOW_S}"
-
-
-@dataclass
-class NodeTable:
-    """slurmctld's part."""
-
-    states: dict[str, NodeState]
-    updates: list[Mapping[str, str]] = field(default_factory=list)
-    deaf: bool = False
-
-    def read(self) -> tuple[NodeState, ...]:
-        if self.deaf:
-            raise SlurmError("scontrol: no answer within 5 s")
-        return tuple(self.states.values())
-
-    def update(self, node: str, values: Mapping[str, str]) -> None:
-        self.updates.append(values)
-        names = {"Comment": "comment", "Extra": "extra", "Reason": "reason"}
-        changes: dict[str, Any] = {names[k]: v for k, v in values.items() if k in names}
-        if values.get("State") == "DRAIN":
-            changes |= {"state": "IDLE+DRAIN", "reason_at_s": NOW_S}
-        if values.get("State") == "RESUME":
-            changes |= {"state": "IDLE", "reason": ""}
-        self.states[node] = replace(self.states[node], **changes)
-
-
-@dataclass
-class World:
-    site: Site
-    table: NodeTable
-    alerts: list[str]
-    root: Path
-
-    @property
-    def own(self) -> NodeState:
-        return self.table.states["t1"]
-
-    def log(self) -> str:
-        path = self.root / "log"
-        return path.read_text() if path.exists() else ""
-
-    def memory(self) -> NodeMemory:
-        return recall(self.site.config, "t1")
-
-    def set(self, node: str = "t1", **changes: Any) -> None:
-        self.table.states[node] = replace(self.table.states[node], **changes)
+REASON = "slurm_io: mounts: /scratch is not mounted: mount it"
+MARKED = f"slurm_io:failing:mounts@{NOW_S}:{reason_print(REASON)}"
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def world(tmp_path: Path) -> World:
     config = make_config(state_dir=str(tmp_path / "lib"), checks={"settle_s": 2.0})
-    table = NodeTable({f"t{k}": NodeState(f"t{k}", "IDLE") for k in range(1, 5)})
-    alerts: list[str] = []
-    log = BoundedLog(str(tmp_path / "log"), 1 << 20, "test")
-    site = Site(config, "t1", table, log, lambda s: None, lambda: NOW_S, alerts.append)
-    yield World(site, table, alerts, tmp_path)
+    return World.made(tmp_path, config, NodeTable.of(4))
 
 
 def sleeping(world: World, while_asleep: Callable[[], None]) -> Site:
@@ -88,7 +40,7 @@ def sleeping(world: World, while_asleep: Callable[[], None]) -> Site:
 def test_one_faulty_node_is_drained_with_our_reason(world: World) -> None:
     assert drain_or_alert(world.site, [FAULT])
     assert world.own.state == "IDLE+DRAIN"
-    assert world.own.reason == "slurm_io: mounts: /scratch is not mounted: mount it"
+    assert world.own.reason == REASON
     assert world.own.comment == MARKED
     assert world.memory().marks == {"mounts": NOW_S}
     assert world.memory().reason == world.own.reason
@@ -165,7 +117,7 @@ def test_marks_go_when_the_check_passes_again(world: World) -> None:
     world.set("t2", comment=MARKED)
     drain_or_alert(world.site, [FAULT, Fault("arrays", "x")])
     clear_marks(world.site, ["mounts"])
-    assert world.own.comment == f"slurm_io:failing:arrays@{NOW_S}"
+    assert world.own.comment.startswith(f"slurm_io:failing:arrays@{NOW_S}:")
     assert world.memory().marks == {"arrays": NOW_S}
     assert world.memory().open == {}
     clear_marks(world.site, ["arrays"])
@@ -238,6 +190,41 @@ def test_undrain_says_when_slurm_did_not_follow(world: World) -> None:
     drained(world)
     world.table.update = lambda node, values: None  # type: ignore[method-assign]
     assert "still shows IDLE+DRAIN" in undrain(world.site, {"mounts": "OK"})
+
+
+def test_undrain_looks_last_at_the_very_node_and_again_afterwards(world: World) -> None:
+    """Slurm has no comparison: nothing may stand between the look and the resume."""
+    drained(world)
+    calls: list[str] = []
+    look, update = world.table.read_one, world.table.update
+
+    def looked(node: str) -> NodeState | None:
+        calls.append(f"look at {node}")
+        return look(node)
+
+    def updated(node: str, values: Mapping[str, str]) -> None:
+        calls.append(f"{values}")
+        update(node, values)
+
+    world.table.read_one, world.table.update = looked, updated  # type: ignore[method-assign]
+    undrain(world.site, {"mounts": "OK"})
+    assert calls[:3] == ["look at t1", "{'State': 'RESUME'}", "look at t1"]
+
+
+def test_undrain_says_who_drained_the_node_in_that_moment_and_leaves_it(world: World) -> None:
+    drained(world)
+    update = world.table.update
+
+    def and_an_admin_drains(node: str, values: Mapping[str, str]) -> None:
+        update(node, values)
+        if values.get("State") == "RESUME":
+            world.set(state="IDLE+DRAIN", reason="broken fan", reason_at_s=NOW_S)
+
+    world.table.update = and_an_admin_drains  # type: ignore[method-assign]
+    said = undrain(world.site, {"mounts": "OK"})
+    assert said.startswith("t1 was resumed, but somebody drained it again in that moment")
+    assert "(broken fan)" in said
+    assert (world.own.state, world.own.reason) == ("IDLE+DRAIN", "broken fan")
 
 
 def test_memory_of_a_users_making_is_not_read(world: World) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import stat
 from pathlib import Path
 
@@ -30,6 +31,8 @@ def test_the_folders_are_as_the_contract_says(room: SlurmdRoom) -> None:
     assert (attach / "sitecustomize.py").is_file()
     assert (mode(runtime), runtime.lstat().st_uid) == (0o755, 0)
     assert (mode(runtime / "ring"), (runtime / "ring").lstat().st_uid) == (0o700, room.uid)
+    # It names the user's paths and datasets.
+    assert (mode(runtime / "message"), (runtime / "message").lstat().st_uid) == (0o400, room.uid)
     assert (mode(spool), spool.lstat().st_uid) == (0o700, 0)
     assert [mode(spool.parents[level]) for level in range(3)] == [0o711] * 3
 
@@ -40,6 +43,19 @@ def test_the_sampler_is_told_the_job_and_the_sites_rates(room: SlurmdRoom) -> No
     spec = SamplerSpec.from_dict(json.loads((room.spool("7.3") / "sampler.json").read_text()))
     assert (spec.job.key(), spec.node, spec.mode, spec.waits_hz) == ("7.3", "t1", "slurm", 4.0)
     assert (spec.spool, spec.ring_dir) == (str(room.spool("7.3")), str(room.runtime() / "ring"))
+
+
+def test_the_sampler_is_told_which_gpus_slurmd_gave_the_job(room: SlurmdRoom) -> None:
+    room.prolog(SLURM_JOB_GPUS="0,2-3", CUDA_VISIBLE_DEVICES="0,2,3")
+    spec = SamplerSpec.from_dict(json.loads((room.spool() / "sampler.json").read_text()))
+    assert spec.gpus == "SLURM_JOB_GPUS=0,2-3"
+
+
+def test_the_sampler_is_told_the_name_of_the_jobs_group_from_26_05_on(room: SlurmdRoom) -> None:
+    room.write_config()
+    assert room.prolog(SLURM_JOB_SLUID="s5K1KKYAYG5D00") == 0
+    spec = SamplerSpec.from_dict(json.loads((room.spool() / "sampler.json").read_text()))
+    assert spec.sluid == "s5K1KKYAYG5D00"
 
 
 def test_the_sampler_lives_apart_from_slurmd(room: SlurmdRoom) -> None:
@@ -59,6 +75,18 @@ def test_a_descriptor_that_slurmd_left_open_ends_with_the_hook(room: SlurmdRoom)
     assert is_running(room.sampler_pid())
     assert os.read(reader, 1) == b"", "the sampler holds the pipe"
     os.close(reader)
+
+
+def test_a_caller_that_ignores_dead_children_makes_nobody_below_do_so(room: SlurmdRoom) -> None:
+    """Else a child's pid is free for strangers before it is waited for, and root kills by pid."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        room.prolog()
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    status = Path(f"/proc/{room.sampler_pid()}/status").read_text()
+    ignored = int(status.partition("SigIgn:")[2].split()[0], 16)
+    assert not ignored >> (signal.SIGCHLD - 1) & 1
 
 
 def environment_of(pid: int) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,8 +11,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from slurm_io import config as site
 from slurm_io.commands.install import command
 from slurm_io.errors import ConfigError, HostError
+from slurm_io.prolog.entry_scripts import Filling, changeable_by_others, compile_modules
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="install writes root's scripts")
 
@@ -23,7 +26,7 @@ def install(*arguments: str) -> Result:
 def test_print_shows_the_lines_and_writes_nothing(tmp_path: Path) -> None:
     result = install("--print", "--dest", str(tmp_path / "hooks"))
     assert result.exit_code == 0
-    lines = [line for line in result.output.splitlines() if not line.startswith("#")]
+    lines = [line for line in result.stdout.splitlines() if not line.startswith("#")]
     assert lines == [
         f"Prolog={tmp_path}/hooks/prolog.sh",
         f"Epilog={tmp_path}/hooks/epilog.sh",
@@ -31,6 +34,50 @@ def test_print_shows_the_lines_and_writes_nothing(tmp_path: Path) -> None:
         "PrologFlags=Alloc,DeferBatch",
     ]
     assert not list(tmp_path.iterdir())
+
+
+def test_lines_that_name_a_missing_script_come_with_a_warning(tmp_path: Path) -> None:
+    """slurmd drains a node whose Prolog is named and not there."""
+    hooks = str(tmp_path / "hooks")
+    assert "prolog.sh is not there yet" in install("--print", "--dest", hooks).stderr
+    install("--dest", hooks)
+    assert "is not there yet" not in install("--print", "--dest", hooks).stderr
+
+
+def test_json_says_what_was_written(tmp_path: Path) -> None:
+    hooks = tmp_path / "hooks"
+    told = json.loads(install("--dest", str(hooks), "--json").stdout)
+    assert sorted(told["written"]) == sorted(str(path) for path in hooks.iterdir())
+    assert f"Prolog={hooks}/prolog.sh" in told["slurm_conf"]
+
+
+def test_an_empty_destination_is_not_the_default_one() -> None:
+    assert install("--dest", "").exit_code == 2
+
+
+def test_the_default_configuration_may_be_absent_and_is_still_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(site, "DEFAULT_PATH", str(tmp_path / "absent.toml"))
+    done = install("--dest", str(tmp_path / "hooks"), "--config", site.DEFAULT_PATH)
+    assert done.exit_code == 0
+    assert f"CONFIG={site.DEFAULT_PATH}\n" in (tmp_path / "hooks" / "prolog.sh").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ('[check.mount]\npolicy = "stop"\n', "mounts"),
+        ("[check.space]\nkeep = 3\n", "keep_n"),
+        ('[check.space]\nkeep_n = "many"\n', "whole number"),
+        ('[check.layout]\npolicy = "drain"\n', "drains no node"),
+    ],
+)
+def test_a_check_or_key_that_is_not_there_is_refused(tmp_path: Path, text: str, word: str) -> None:
+    (tmp_path / "c.toml").write_text(text)
+    with pytest.raises(ConfigError, match=word):
+        install("--dest", str(tmp_path / "hooks"), "--config", str(tmp_path / "c.toml"))
+    assert not (tmp_path / "hooks").exists()
 
 
 def test_the_scripts_are_complete_executable_and_roots(tmp_path: Path) -> None:
@@ -90,3 +137,37 @@ def test_a_bad_configuration_is_refused_before_anything_is_written(tmp_path: Pat
 
 def test_one_of_the_two_must_be_said() -> None:
     assert install().exit_code == 2
+
+
+def test_what_root_runs_must_be_roots_own(tmp_path: Path) -> None:
+    """Who can change the interpreter or a package is root at the next job."""
+    tmp_path.chmod(0o755)
+    for folder in ("roots", "theirs", "shared", "roots/bin"):
+        (tmp_path / folder).mkdir()
+    os.chown(tmp_path / "theirs", 5, 60)
+    (tmp_path / "shared").chmod(0o775)
+    (tmp_path / "theirs" / "python").touch()
+    (tmp_path / "roots" / "bin" / "python").symlink_to(tmp_path / "theirs" / "python")
+
+    def found(python: str, packages: str) -> str | None:
+        return changeable_by_others(Filling(python, "c", 1, "r", packages))
+
+    roots, theirs, shared = (str(tmp_path / name) for name in ("roots", "theirs", "shared"))
+    assert found(roots, roots) is None
+    assert found(f"{theirs}/python", roots) == theirs
+    assert found(f"{roots}/bin/python", roots) == theirs
+    assert found(roots, f"{roots}:{shared}") == shared
+
+
+def test_modules_are_compiled_also_behind_links(tmp_path: Path) -> None:
+    """A prolog of a read-only installation would compile them for every job."""
+    package, room = tmp_path / "package", tmp_path / "room"
+    for folder in (package / "sub", room):
+        folder.mkdir(parents=True)
+        (folder / "module.py").write_text("X = 1\n")
+    (package / "linked").symlink_to(room)
+    assert compile_modules(str(package))
+    for folder in (package / "sub", room):
+        assert [each.suffix for each in (folder / "__pycache__").iterdir()] == [".pyc"]
+    (room / "broken.py").write_text("X =\n")
+    assert not compile_modules(str(package))

@@ -30,9 +30,9 @@ def test_a_dataset_of_the_registry() -> None:
     assert needed_paths(context) == [SPOOL, NeededPath("dataset c4", "/raid/node1/c4")]
 
 
-def test_a_path_of_the_users_choice_is_marked() -> None:
+def test_a_path_of_the_users_choice_is_none_that_root_looks_at() -> None:
     context = replace(CONTEXT, spec=JobSpec(dataset="/home/u/data"))
-    assert needed_paths(context)[1].by_user
+    assert needed_paths(context) == [SPOOL]
 
 
 def test_an_unknown_dataset_is_another_checks_affair() -> None:
@@ -41,17 +41,25 @@ def test_an_unknown_dataset_is_another_checks_affair() -> None:
 
 def test_links_are_followed_and_what_is_not_there_stays(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
-    found = resolve([f"{tmp_path}/link/x", "/no/such"], 5.0)
+    found = resolve([f"{tmp_path}/link/x", "/no/such"], 5.0, 5, "/proc")
     assert found == {f"{tmp_path}/link/x": f"{tmp_path}/x", "/no/such": "/no/such"}
 
 
 def test_a_path_that_hangs_stands_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = os.path.realpath
+    lstat = os.lstat
 
-    def slow(path: str) -> str:
+    def slow(path: str) -> os.stat_result:
         if path == "/hung":
             time.sleep(60)
-        return str(real(path))
+        return lstat(path)
 
-    monkeypatch.setattr(os.path, "realpath", slow)
-    assert resolve(["/", "/hung"], 0.2) == {"/": "/", "/hung": "/hung"}
+    monkeypatch.setattr(os, "lstat", slow)
+    assert resolve(["/", "/hung"], 0.2, 5, "/proc") == {"/": "/", "/hung": "/hung"}
+
+
+@pytest.mark.root
+def test_root_follows_no_link_of_the_jobs_user_and_he_himself_does(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/")
+    os.lchown(tmp_path / "link", 5, -1)
+    asked = f"{tmp_path}/link"
+    assert resolve([asked], 5.0, 5, "/proc") == {asked: str(tmp_path)}

@@ -83,6 +83,33 @@ def test_what_no_configuration_and_no_job_can_bring_about(
         assert found == "none"
 
 
+@pytest.mark.parametrize("policy", get_args(Policy))
+@pytest.mark.parametrize("answer", ["DEGRADED", "FAIL", "UNKNOWN"])
+@pytest.mark.parametrize("asked", ASKED)
+def test_no_policy_and_no_job_makes_more_of_a_note(
+    answer: CheckAnswer, policy: Policy, asked: str | None
+) -> None:
+    for kind in get_args(FaultKind):
+        one = ran(result(answer, kind, record_only=True), policy=policy, timed_out=True)
+        assert action(one, asked) == "record"
+        assert message_lines(judge([one], make_config(), asked), "t1") == []
+    assert action(ran(result(record_only=True), policy=policy)) == "none"
+
+
+def test_the_guard_hears_of_the_nodes_own_faults_only() -> None:
+    """A stop for what a user chose, or in the user's rights, must not count as a failing node."""
+    for kind, identity, counts in (
+        ("node", "root", True), ("node", "user", False), ("job", "root", False),
+        ("shared", "root", False),
+    ):  # fmt: skip
+        one = ran(result("FAIL", kind), policy="stop", identity=identity)  # type: ignore[arg-type]
+        verdict = judge([one], make_config())
+        assert verdict.stops
+        assert bool(verdict.node_stops) == counts
+        assert not verdict.drains
+    assert not judge([ran(result("FAIL"), policy="drain")], make_config()).node_stops
+
+
 def test_a_check_that_runs_as_the_user_never_drains() -> None:
     assert action(ran(result("FAIL"), policy="drain", identity="user")) == "stop"
 

@@ -96,6 +96,33 @@ def test_a_missing_python_is_exit_0(tmp_path: Path, name: str) -> None:
     assert as_slurmd_runs_it(script(tmp_path, name, "/nonexistent/python")) == (0, b"")
 
 
+@pytest.mark.parametrize("shell", ["dash", "bash"])
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_shell_that_gives_up_is_exit_0(tmp_path: Path, name: str, shell: str) -> None:
+    """As where nothing can be forked: a limit of processes reached, memory used up."""
+    path = script(tmp_path, name, stand_in(tmp_path, "#!/bin/sh\nexit 0\n"))
+    before, line, after = path.read_text().partition("hook=$!\n")
+    path.write_text(f"{before}: ${{UNSET?cannot fork}}\n{line}{after}")
+    done = subprocess.run([shell, path], env={}, capture_output=True, timeout=20, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_without_a_process_to_be_had_it_is_exit_0(tmp_path: Path, name: str) -> None:
+    group = Path(f"/sys/fs/cgroup/pids/slurm_io_test_{os.getpid()}")
+    if os.geteuid() != 0 or not (group.parent / "cgroup.procs").exists():
+        pytest.skip("needs root and the cgroup v1 pids controller to refuse a fork")
+    path = script(tmp_path, name, stand_in(tmp_path, "#!/bin/sh\nexit 0\n"))
+    enter = 'echo $$ >"$1/cgroup.procs" && echo 1 >"$1/pids.max" && exec dash "$2"'
+    group.mkdir()
+    try:
+        argv = ["/bin/sh", "-c", enter, "sh", str(group), str(path)]
+        done = subprocess.run(argv, env={}, capture_output=True, timeout=20, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    finally:
+        group.rmdir()
+
+
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_hanging_python_is_left_after_the_limit(tmp_path: Path, name: str) -> None:
     began = time.monotonic()

@@ -12,11 +12,15 @@ from typing import Any
 
 import pytest
 
+from slurm_io.host.probe import Answer, Probe, probe
+from slurm_io.host.same_process import is_alive
+from slurm_io.prolog.check_answers import left_pids_of, read_results
 from slurm_io.prolog.check_plan import Plan, plan_checks
 from slurm_io.prolog.checks.base import Check, CheckContext
 from slurm_io.prolog.node_memory import STUCK_PER_CHECK, NodeMemory
-from slurm_io.prolog.run_checks import CheckRun, RanCheck
+from slurm_io.prolog.run_checks import CheckRun, RanCheck, with_left_behind
 from slurm_io.slurm.hook_entry import DeadlineError
+from tests.labs.freezer import freezer_group, sleep_in_state_d
 from tests.prolog.stand_ins import make_check, make_context, result
 
 GOOD = make_check(result())
@@ -99,9 +103,9 @@ def test_what_did_not_get_its_turn_says_so() -> None:
         (lambda context: [result("PERHAPS")], "no answer"),  # type: ignore[arg-type]
         (lambda context: [result(kind="moon")], "no kind"),  # type: ignore[arg-type]
         (lambda context: [result(text=7)], "a text is none"),  # type: ignore[arg-type]
-        (lambda context: [result(facts={"bytes": b"x"})], "malformed"),
+        (lambda context: [result(facts={"bytes": b"x"})], "not JSON serializable"),
         (lambda context: [result(facts={"nan": float("nan")})], "malformed"),
-        (lambda context: [result(facts={"set": {1}})], "malformed"),
+        (lambda context: [result(facts={"set": {1}})], "not JSON serializable"),
         (lambda context: [result(commands="ls")], "malformed"),
         (lambda context: [result()] * 65, "at most 64"),
         (lambda context: [result(text="")], "said nothing"),
@@ -126,6 +130,12 @@ def test_text_cannot_drive_a_terminal_and_is_bounded() -> None:
     assert found.commands[0] == "rm??-rf"
 
 
+@pytest.mark.parametrize(("said", "read"), [(True, True), (False, False), ("yes", False)])
+def test_a_note_stays_a_note_on_its_way_from_the_child(said: Any, read: bool) -> None:
+    sent = {**result("DEGRADED").to_dict(), "record_only": said}
+    assert [each.record_only for each in read_results("x", [sent])] == [read]
+
+
 def test_facts_of_absurd_size_are_left_out_and_that_is_said() -> None:
     found = run({"odd": make_check(result(facts={"list": ["x" * 100] * 1000}))})["odd"].results[0]
     assert found.answer == "OK"
@@ -139,6 +149,74 @@ def test_a_check_that_children_of_earlier_ones_hang_in_is_not_tried_again() -> N
     assert answer(ran["mounts"])[0] == "UNKNOWN"
     assert f"children of earlier checks still hang: {os.getpid()}" in answer(ran["mounts"])[1]
     assert answer(ran["other"])[0] == "OK"
+
+
+def test_what_a_user_has_hang_in_his_own_file_system_stops_the_check_for_nobody_else() -> None:
+    me = (os.getpid(), 1)
+    memory = NodeMemory({"space:5": (me,) * STUCK_PER_CHECK})  # uid 5 is whom make_context names
+    users = make_check(result(), identity="user")
+    assert answer(run({"space": users}, memory=memory)["space"])[0] == "UNKNOWN"
+    other = NodeMemory({"space:6": (me,) * STUCK_PER_CHECK})
+    assert answer(run({"space": GOOD}, memory=other)["space"])[0] == "OK"
+    assert answer(run({"space": GOOD}, memory=memory)["space"])[0] == "OK", "as root it is another"
+
+
+def test_a_check_not_tried_is_told_to_the_user() -> None:
+    memory = NodeMemory({"mounts": ((os.getpid(), 1),) * STUCK_PER_CHECK})
+    assert run({"mounts": GOOD}, memory=memory)["mounts"].timed_out
+
+
+@pytest.mark.root
+def test_a_process_that_a_checks_own_child_became_in_the_kernel_is_remembered() -> None:
+    """Each job would leave one more behind, which nobody counts."""
+
+    def ask_what_hangs(context: CheckContext) -> Any:
+        said = probe(sleep_in_state_d, group, timeout_s=0.3)
+        return [result("UNKNOWN", text=said.reason)]
+
+    with freezer_group() as group:
+        ran = run({"space": make_check(ask_what_hangs)})["space"]
+        assert "was left behind" in answer(ran)[1]
+        ((pid, starttime),) = ran.stuck
+        assert is_alive(pid, starttime)
+        assert with_left_behind(NodeMemory(), [ran]).stuck == {"space": ran.stuck}
+
+
+@pytest.mark.root
+def test_a_stopped_check_takes_its_hanging_child_with_it_into_memory() -> None:
+    """Its user may stop it (SIGSTOP) so that it never tells."""
+
+    def leave_one_and_stop(context: CheckContext) -> Any:
+        Probe([(sleep_in_state_d, (group,))], 60).wait(0.5)
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    with freezer_group() as group:
+        ran = run({"space": make_check(leave_one_and_stop)}, deadline_s=1.5)["space"]
+        assert ran.timed_out
+        assert len(ran.stuck) == 1
+
+
+def test_facts_nested_beyond_sense_are_malformed() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(100):
+        deep = {"a": [deep]}
+    ran = run({"odd": make_check(result(facts=deep))})["odd"]
+    assert answer(ran)[0] == "UNKNOWN"
+    assert "nested too deep" in answer(ran)[1]
+
+
+def test_pids_that_a_child_made_up_are_not_believed() -> None:
+    said = [True, -1, 0, 1 << 40, "1", None, *range(1, 100)]
+    assert left_pids_of(Answer("ok", {"left": said})) == (1, 2)
+    assert left_pids_of(Answer("ok", {"left": {"1": 1}})) == ()
+    assert left_pids_of(Answer("ok", [1])) == ()
+
+
+def test_a_check_is_the_first_to_go_when_memory_runs_out() -> None:
+    def read(context: CheckContext) -> Any:
+        return [result(text=Path("/proc/self/oom_score_adj").read_text().strip())]
+
+    assert answer(run({"odd": make_check(read)})["odd"])[1] == "1000"
 
 
 def test_a_broken_setting_is_unknown() -> None:
@@ -181,3 +259,54 @@ def test_nothing_planned_takes_no_time() -> None:
     made = CheckRun(Plan(()), NodeMemory())
     made.run()
     assert made.ran == []
+
+
+def tell_pid(context: CheckContext) -> Any:
+    return [result(facts={"pid": os.getpid(), "uid": os.getuid(), "budget_s": context.budget_s})]
+
+
+def facts(ran: RanCheck) -> Any:
+    return ran.results[0].facts
+
+
+def test_checks_of_one_identity_share_a_child() -> None:
+    roots = {name: make_check(tell_pid) for name in ("mounts", "arrays")}
+    users = {name: make_check(tell_pid, identity="user") for name in ("space", "layout")}
+    ran = run({**roots, **users})
+    pids = {name: facts(each)["pid"] for name, each in ran.items()}
+    assert pids["mounts"] == pids["arrays"] != os.getpid()
+    assert pids["space"] == pids["layout"] != pids["mounts"]
+    if os.geteuid() == 0:
+        uids = {name: facts(each)["uid"] for name, each in ran.items()}
+        assert uids == {"mounts": 0, "arrays": 0, "space": 5, "layout": 5}
+
+
+def test_each_check_is_told_what_is_left_and_charged_what_it_used() -> None:
+    def burn(context: CheckContext) -> Any:
+        end_s = time.process_time() + 0.1
+        while time.process_time() < end_s:
+            pass
+        return tell_pid(context)
+
+    ran = run({"arrays": make_check(burn), "mounts": make_check(tell_pid)}, deadline_s=5.0)
+    cpu_s = {name: each.cpu_s for name, each in ran.items()}
+    assert (cpu_s["arrays"] or 0) >= 0.1 > (cpu_s["mounts"] or 0)
+    assert facts(ran["mounts"])["budget_s"] < facts(ran["arrays"])["budget_s"] - 0.05
+
+
+def test_a_check_that_the_alarm_catches_between_two_steps_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = plan_checks({"good": GOOD, "slow": make_check(hang)}, make_context(), 30.0)
+    made = CheckRun(plan, NodeMemory())
+    finish = made._finish
+
+    def caught(*_given: Any) -> None:
+        monkeypatch.setattr(made, "_finish", finish)  # an alarm rings once
+        raise DeadlineError("over")
+
+    monkeypatch.setattr(made, "_finish", caught)
+    with pytest.raises(DeadlineError):
+        made.run()
+    said = {each.name: answer(each) for each in made.ran}
+    assert said == dict.fromkeys(("good", "slow"), ("UNKNOWN", "the prolog's time was over"))

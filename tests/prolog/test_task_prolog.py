@@ -92,6 +92,17 @@ def test_the_message_is_told_once(task: Task) -> None:
     assert not any(line.startswith("print") for line in task.run(SLURM_STEP_ID="0")[1])
 
 
+def test_where_no_mark_can_be_left_nothing_is_told_and_the_task_starts(task: Task) -> None:
+    task.write(message="hello\n")
+    (task.folder / "ring").rmdir()
+    code, lines = task.run()
+    assert code == 0
+    assert [line.partition("=")[0] for line in lines] == [
+        "export PYTHONPATH",
+        "export SLURM_IO_RING_DIR",
+    ]
+
+
 def test_only_task_0_tells_it(task: Task) -> None:
     task.write(message="hello\n")
     assert not any(line.startswith("print") for line in task.run(SLURM_PROCID="1")[1])

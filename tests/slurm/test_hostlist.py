@@ -1,5 +1,7 @@
 """Slurm's short node lists, written out and back."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,6 +47,18 @@ def test_expand(short: str, names: tuple[str, ...]) -> None:
 def test_what_is_no_list_is_refused(text: str) -> None:
     with pytest.raises(SlurmError):
         expand(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["n[1-999999999]", "n" + "[1-65536]" * 300, "n[1-65536]," * 300, "n[1-256][1-256][1-2]"]
+)
+def test_a_short_text_for_too_many_nodes_takes_no_memory(text: str) -> None:
+    tracemalloc.start()
+    with pytest.raises(SlurmError, match="too long|more than"):
+        expand(text)
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak_bytes < 30e6, "300 full brackets took 1.4 GB"
 
 
 @pytest.mark.parametrize(

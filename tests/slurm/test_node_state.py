@@ -49,6 +49,13 @@ def test_odd_separators_in_a_text_end_no_line() -> None:
     assert node.comment == "x\x85y\u2028z\x1c1"
 
 
+def test_a_comment_of_several_lines_stays_with_its_node() -> None:
+    text = "NodeName=a State=IDLE Comment=bad DIMM\n\nsee ticket\nNodeName=b State=DOWN\n"
+    first, second = parse_nodes(text)
+    assert (first.name, first.comment) == ("a", "bad DIMM see ticket")
+    assert (second.name, second.state) == ("b", "DOWN")
+
+
 def test_empties_of_all_versions_are_empty() -> None:
     (node,) = parse_nodes(line(NodeName="a", State="IDLE", Comment="(null)", Extra="N/A"))
     assert (node.comment, node.extra, node.reason, node.reason_at_s) == ("", "", "", None)

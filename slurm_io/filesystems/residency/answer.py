@@ -26,10 +26,11 @@ class ResidencyAnswer(NamedTuple):
     """Residency of a list of files.
 
     `counts` has every state (resident, released, partial, suspect, unknown); together with
-    `not_asked` (the deadline came first) they are all files. `listed` holds at most 100 files that
-    are released, partial or suspect, in that order. `missing_bytes` are those of released and
-    partial files, `suspect_bytes` the sizes of suspects. `source` names who told (the one that
-    told most files), `sources` how many files each told. `reason` says why some are unknown.
+    `not_asked` (the deadline came first) they are all files. `listed` holds the first files (100
+    unless more were asked for) that are released, partial or suspect, in that order.
+    `missing_bytes` are those of released and partial files, `suspect_bytes` the sizes of suspects.
+    `source` names who told (the one that told most files), `sources` how many files each told.
+    `reason` says why some are unknown.
     `commands` would bring the files back; they are for a person to run.
     """
 
@@ -45,7 +46,7 @@ class ResidencyAnswer(NamedTuple):
 
     @property
     def not_resident(self) -> tuple[str, ...]:
-        """Paths (relative, at most 100) of files that are released or partly released."""
+        """Paths (relative, those of `listed`) of files that are released or partly released."""
         return tuple(each.path for each in self.listed if each.state in ("released", "partial"))
 
     @property

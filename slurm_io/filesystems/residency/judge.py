@@ -31,13 +31,20 @@ _REASONS_MAX = 3
 _WORST_FIRST = {"released": 0, "partial": 1, "suspect": 2}
 
 
-def residency_of(root: str, paths: Sequence[str], kind: Kind, deadline_s: float) -> ResidencyAnswer:
+def residency_of(
+    root: str,
+    paths: Sequence[str],
+    kind: Kind,
+    deadline_s: float,
+    listed_max: int = LISTED_MAX,
+) -> ResidencyAnswer:
     """Ask for the files `paths` (relative to the folder `root`) on a file system of `kind`.
 
     `deadline_s` is a value of ``time.monotonic()``: by then it has answered, and what was not
     reached is counted in `not_asked`. (A call into a hung mount does not come back by itself:
     call this in a child that can be killed.) No file is read. A link is followed as long as it
-    stays below `root`. Raises nothing: what cannot be told is "unknown" with a reason.
+    stays below `root`. At most `listed_max` files are named, the worst first. Raises nothing: what
+    cannot be told is "unknown" with a reason.
     """
     try:
         opened = open_root(root)
@@ -45,7 +52,8 @@ def residency_of(root: str, paths: Sequence[str], kind: Kind, deadline_s: float)
         reason = f"the folder cannot be opened: {error.strerror}"
         return _answer(root, {}, [(path, Verdict("unknown", reason=reason)) for path in paths], 0)
     try:
-        return residency_in(opened, paths, surroundings_of(opened.real, kind), deadline_s)
+        surroundings = surroundings_of(opened.real, kind)
+        return residency_in(opened, paths, surroundings, deadline_s, listed_max)
     finally:
         os.close(opened.descriptor)
 
@@ -59,7 +67,11 @@ def surroundings_of(real_path: str, kind: Kind) -> Surroundings:
 
 
 def residency_in(
-    root: Root, paths: Sequence[str], surroundings: Surroundings, until_s: float
+    root: Root,
+    paths: Sequence[str],
+    surroundings: Surroundings,
+    until_s: float,
+    listed_max: int = LISTED_MAX,
 ) -> ResidencyAnswer:
     """As :func:`residency_of`, for a folder that is open and a file system that is known."""
     system = system_for(surroundings.kind)
@@ -71,7 +83,7 @@ def residency_in(
         unknown = _open_questions(seen, verdicts)
         for path, verdict in accuse(unknown, seen.values(), surroundings.kind, time.time()).items():
             verdicts[path] = _weightier(verdicts[path], verdict)
-    return _answer(root.real, seen, verdicts.items(), not_asked, system)
+    return _answer(root.real, seen, verdicts.items(), not_asked, system, listed_max)
 
 
 def system_for(kind: Kind) -> System:
@@ -164,6 +176,7 @@ def _answer(
     verdicts: Iterable[tuple[str, Verdict]],
     not_asked: int,
     system: System | None = None,
+    listed_max: int = LISTED_MAX,
 ) -> ResidencyAnswer:
     counts = dict.fromkeys(STATES, 0)
     sources: Counter[str] = Counter()
@@ -184,7 +197,7 @@ def _answer(
         counts=counts,
         missing_bytes=sum(each.missing_bytes for each in gone),
         suspect_bytes=sum(each.size_bytes for each in away if each.state == "suspect"),
-        listed=tuple(away[:LISTED_MAX]),
+        listed=tuple(away[:listed_max]),
         source=sources.most_common(1)[0][0] if sources else "",
         sources=dict(sources),
         reason="; ".join(reason for reason, _ in reasons.most_common(_REASONS_MAX) if reason),

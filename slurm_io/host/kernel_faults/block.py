@@ -72,6 +72,7 @@ def _judge_disk(name: str, events: list[Event], view: View) -> Finding:
         f"disk {name}: {count} I/O errors; check or replace it",
         events[-1].at_s,
         {"device": name, "io_errors": count, "used_by_job": use == "job"},
+        by_user=view.is_users_device(name),
     )
 
 

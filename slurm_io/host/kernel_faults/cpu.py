@@ -2,12 +2,14 @@
 
 A lockup is this node's own fault even when the function it is stuck in belongs to NFS. A lockup
 that ended long ago, RCU stalls and hung tasks are signs, not proofs: a virtual machine whose host
-is busy prints them too, and tasks hang wherever a server does.
+is busy prints them too, a user's load or FUSE mount brings them about, and tasks hang wherever a
+server does.
 """
 
 from __future__ import annotations
 
 from slurm_io.host.kernel_faults.model import Event, Finding, Pattern, View, match_first
+from slurm_io.model import CheckAnswer
 
 FAMILY = "cpu"
 STARTS = (
@@ -52,7 +54,7 @@ def parse(message: str, at_s: float | None) -> Event | None:
 def judge(events: list[Event], view: View) -> list[Finding]:
     """At most one finding for lockups, one for stalls and one for tasks asleep."""
     recent = [event for event in events if view.is_recent(event)]
-    found = (_lockups(recent, view), _stalls(recent), _hung_tasks(recent))
+    found = (_lockups(recent, view), _stalls(recent), _hung_tasks(recent, view))
     return [finding for finding in found if finding is not None]
 
 
@@ -79,6 +81,7 @@ def _lockups(events: list[Event], view: View) -> Finding | None:
             "stuck_s": max(event.details["stuck_s"] for event in lockups),
             "stuck_in": where,
         },
+        by_user=is_over,
     )
 
 
@@ -99,15 +102,26 @@ def _stalls(events: list[Event]) -> Finding | None:
     if not stalls:
         return None
     text = f"{len(stalls)} RCU stalls: processors did not move for 20 s or more; watch this node"
-    return Finding(
-        FAMILY, "rcu", "DEGRADED", "node", text, stalls[-1].at_s, {"stalls": len(stalls)}
-    )
+    facts = {"stalls": len(stalls)}
+    return Finding(FAMILY, "rcu", "DEGRADED", "node", text, stalls[-1].at_s, facts, by_user=True)
 
 
-def _hung_tasks(events: list[Event]) -> Finding | None:
+def _hung_tasks(events: list[Event], view: View) -> Finding | None:
     hung = [event for event in events if event.what == "hung task"]
     if not hung:
         return None
-    tasks = len({event.subject for event in hung})
-    text = f"{tasks} tasks slept in the kernel for minutes, as on storage that does not answer"
-    return Finding(FAMILY, "tasks", "DEGRADED", "node", text, hung[-1].at_s, {"tasks": tasks})
+    tasks = {event.subject for event in hung}
+    asleep = {task for task in tasks if not view.is_healthy(FAMILY, task)}
+    answer: CheckAnswer = "DEGRADED" if asleep else "OK"
+    text = f"{len(tasks)} tasks slept in the kernel for minutes, as on storage that does not answer"
+    facts = {"tasks": len(tasks), "asleep_now": len(asleep)}
+    return Finding(
+        FAMILY,
+        "tasks",
+        answer,
+        "node",
+        text if asleep else f"{text}; none of them does so now",
+        hung[-1].at_s,
+        facts,
+        by_user=True,
+    )

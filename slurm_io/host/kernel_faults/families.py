@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -42,6 +43,10 @@ _NO_TROUBLE = {
     "lustre": {"restored", "skipped"}, "cpu": {"at"},
 }  # fmt: skip
 _WORST_FIRST = ("FAIL", "DEGRADED", "UNKNOWN", "OK")
+# "COMM[PID]: segfault at ... in FILE[...]": the kernel puts the name that a process gave itself (15
+# bytes, escaped in /dev/kmsg) first, and that of its file behind. Any user can have both read as
+# "XFS (dm-0): [7]: segfault ... in x Shutting down filesystem".
+_OF_A_PROCESS = r"(?:\\x[0-9a-f]{2}|.){1,15}?\[\d+\]"
 
 
 def events_of(lines: Iterable[KernelLine]) -> list[Event]:
@@ -61,12 +66,12 @@ def event_of(line: KernelLine) -> Event | None:
         if line.message.startswith(family.starts):
             event = family.parse(line.message, line.at_s)
             if event is not None:
-                return event
+                return None if re.match(_OF_A_PROCESS, line.message) else event
     return None
 
 
 def judge(events: Iterable[Event], view: View) -> list[Finding]:
-    """Findings of all families, worst first."""
+    """Findings of all families, worst first; what any user can cause behind its like."""
     of_family: dict[str, list[Event]] = {}
     for event in events:
         of_family.setdefault(_judged_by(event), []).append(event)
@@ -76,7 +81,7 @@ def judge(events: Iterable[Event], view: View) -> list[Finding]:
         if family.name in of_family
         for finding in family.judge(of_family[family.name], view)
     ]
-    return sorted(found, key=lambda finding: _WORST_FIRST.index(finding.answer))
+    return sorted(found, key=lambda finding: (_WORST_FIRST.index(finding.answer), finding.by_user))
 
 
 def _judged_by(event: Event) -> str:

@@ -101,6 +101,7 @@ def _judge_system(device: str, events: list[Event], view: View) -> Finding | Non
             "checksum_errors": what.count("checksum"),
             "used_by_job": use == "job",
         },
+        by_user=view.is_users_device(device),
     )
 
 

@@ -2,8 +2,9 @@
 
 The last word per target counts. The console limits repeated messages ("Skipped 3 previous similar
 messages"), so that a restored connection may go unsaid: a loss followed by such a line is at most
-DEGRADED. Devices of a server (no 16-digit instance in their name) and the configuration server
-(MGC) are left out. Words from lustre/ptlrpc/{import,recover}.c of 2.10 to 2.17.
+DEGRADED, and a target whose import is seen to be FULL now is connected. Devices of a server (no
+16-digit instance in their name) and the configuration server (MGC) are left out. Words from
+lustre/ptlrpc/{import,recover}.c of 2.10 to 2.17.
 """
 
 from __future__ import annotations
@@ -61,7 +62,11 @@ def judge(events: list[Event], view: View) -> list[Finding]:
 def _judge_system(
     name: str, targets: dict[str, list[Event]], skipped_s: float | None, view: View
 ) -> Finding | None:
-    lost = sorted(target for target, events in targets.items() if events[-1].what != "restored")
+    lost = sorted(
+        target
+        for target, events in targets.items()
+        if events[-1].what != "restored" and not view.is_healthy(FAMILY, target)
+    )
     events = sorted((e for each in targets.values() for e in each), key=lambda e: e.at_s or 0.0)
     evictions = sum(event.what == "evicted" and view.is_recent(event) for event in events)
     if not lost and not any(view.is_recent(event) for event in events):

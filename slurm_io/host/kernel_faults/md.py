@@ -1,6 +1,7 @@
 """Software RAID: members lost and arrays that failed. Words from drivers/md/*.c of 4.18 to 6.18.
 
-The state of an array now is in /proc/mdstat (check arrays); the log says when and which disk.
+The state of an array now is in /proc/mdstat (check arrays); the log says when and which disk. An
+array with redundancy that is whole again has nothing more to tell but read errors of its disks.
 """
 
 from __future__ import annotations
@@ -51,8 +52,11 @@ def _judge_array(name: str, events: list[Event], view: View) -> Finding:
     failed = "failed" in what
     members = sorted({str(e.details["member"]) for e in events if e.details["member"]})
     use = view.device_use(name)
+    repaired = view.is_healthy(FAMILY, name) and "read error" not in what
     lost = ", ".join(members) or "a member"
-    if failed:
+    if repaired:
+        text = f"RAID {name} lost {lost} and is whole again"
+    elif failed:
         text = f"RAID {name} failed: it lost {lost}; replace the disk and rebuild"
     elif "lost member" in what:
         text = f"RAID {name} lost {lost} and goes on without; replace the disk"
@@ -61,7 +65,7 @@ def _judge_array(name: str, events: list[Event], view: View) -> Finding:
     return Finding(
         FAMILY,
         name,
-        softened("FAIL" if failed else "DEGRADED", use),
+        "OK" if repaired else softened("FAIL" if failed else "DEGRADED", use),
         "node",
         text,
         events[-1].at_s,

@@ -9,7 +9,8 @@ from slurm_io.host.kernel_faults.model import Event, Finding, View
 FAMILY = "memory"
 STARTS = ("EDAC ", "Memory failure: 0x")
 
-_EDAC = r"EDAC (MC\d+): (\d+) UE .*"
+# Not just "UE .*": a process can call itself "EDAC MC0: 1 UE" and have the kernel speak of it.
+_EDAC = r"EDAC (MC\d+): (\d+) UE (?:[a-zA-Z].* )?on \S.*"
 _PAGE = r"Memory failure: 0x[0-9a-f]+: recovery action for .*: (?:Recovered|Failed|Delayed|Ignored)"
 
 

@@ -14,6 +14,7 @@ Use = str
 _NOTHING: Mapping[str, Any] = {}
 _NVME = re.compile(r"(nvme\d+)(?:c\d+)?(n\d+)?(?:p\d+)?")
 _NVME_NAME = "nvme"
+_LOOP = r"loop\d+(?:p\d+)?"
 
 
 class Event(NamedTuple):
@@ -29,7 +30,8 @@ class Event(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """What a family makes of its events about one subject, before any policy."""
+    """What a family makes of its events about one subject, before any policy. `by_user`: any user
+    can cause it, so that it is a note for the admins and no news for other users' jobs."""
 
     family: str
     subject: str
@@ -38,6 +40,7 @@ class Finding(NamedTuple):
     text: str
     last_s: float | None = None
     facts: Mapping[str, Any] = _NOTHING
+    by_user: bool = False
 
 
 class View(NamedTuple):
@@ -46,7 +49,8 @@ class View(NamedTuple):
     `now_s` is on the log's clock. `devices` are the block devices of all layers below the job's
     mounts, `addresses` the PCI addresses of their drives, `servers` and `lustre` name the NFS
     servers and Lustre file systems that are mounted, and whether the job uses them. None = unknown,
-    so that all matter.
+    so that all matter. `user_devices` hold nothing but images of users. `healthy` are (family,
+    subject) of what was looked at and is well now, whatever the log said of it before.
     """
 
     now_s: float | None = None
@@ -55,6 +59,8 @@ class View(NamedTuple):
     addresses: frozenset[str] | None = None
     servers: Mapping[str, Use] | None = None
     lustre: Mapping[str, Use] | None = None
+    user_devices: frozenset[str] = frozenset()
+    healthy: frozenset[tuple[str, str]] = frozenset()
 
     def age_s(self, at_s: float | None) -> float | None:
         """How long ago, never below 0; None when either time is unknown."""
@@ -79,6 +85,17 @@ class View(NamedTuple):
                 "job" if any(_nvme_controller(each) == wanted for each in self.devices) else "other"
             )
         return "job" if disk_of(device) in map(disk_of, self.devices) else "other"
+
+    def is_users_device(self, device: str) -> bool:
+        """Whether a device is no part of the node: containers mount users' images, damaged ones
+        too, through loop devices, and the kernel speaks of them as of any disk."""
+        if self.device_use(device) == "job":
+            return False
+        return device in self.user_devices or re.fullmatch(_LOOP, device) is not None
+
+    def is_healthy(self, family: str, subject: str) -> bool:
+        """Whether a thing was seen to be well now."""
+        return (family, subject) in self.healthy
 
     def address_use(self, address: str) -> Use:
         """Whether a drive below the job's data has this PCI address."""

@@ -3,7 +3,10 @@
 A hard mount says "not responding, still trying" once per waiting request and transport, and "OK"
 when it answers again; programs hang meanwhile. A soft mount says "timed out" for each request that
 failed; programs got an error, and the kernel never says "OK" afterwards. The kernel limits how
-often it says either. Words from net/sunrpc/clnt.c, fs/nfs/nfs4state.c.
+often it says either, so a server that is seen to answer now has the last word. An automounter asks
+any server that a user names: one that the job does not stand on is a note for the admins.
+
+Words from net/sunrpc/clnt.c, fs/nfs/nfs4state.c.
 """
 
 from __future__ import annotations
@@ -63,6 +66,8 @@ def _judge_server(server: str, events: list[Event], view: View) -> Finding | Non
     state = _State()
     for event in events:
         state = _after(state, event)
+    if state.hung and view.is_healthy(FAMILY, server):
+        state = state._replace(hung="", outage_s=None)
     lost = any(event.what == "lost state" and view.is_recent(event) for event in events)
     if not state.outages and not lost:
         return None
@@ -85,6 +90,7 @@ def _judge_server(server: str, events: list[Event], view: View) -> Finding | Non
             "apps_see": _apps_see(state.hung),
             "used_by_job": use == "job",
         },
+        by_user=use != "job",
     )
 
 

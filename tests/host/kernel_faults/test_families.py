@@ -279,6 +279,38 @@ def test_a_process_name_is_too_short_to_be_an_event(message: str) -> None:
     assert event_of(KernelLine(message[:15], 1.0)) is None
 
 
+CRASHES = [  # what any user can have the kernel say, with a process's and a file's name of his own
+    (
+        b"6,347,84293,-;XFS (dm-0): [24276]: segfault at 0 ip 0000559325ce816a sp 00007ffc3e347650"
+        b" error 6 in x Shutting down filesystem\\x0aq[116a,559325ce8000+1000] likely on CPU 1"
+    ),
+    (
+        b"6,348,84293,-;XFS (dm-0): \\xff\\xff[24276]: segfault at 0 ip 0000559325ce816a sp 0"
+        b" error 6 in x Shutting down filesystem"
+    ),
+    (
+        b"6,349,84293,-;XFS (dm-0): [7[24276]: segfault at 0 ip 0 sp 0 error 6 in"
+        b" x Shutting down filesystem"
+    ),
+    b"6,350,84293,-;EDAC MC0: 1 UE [24277]: segfault at 0 ip 0 sp 0 error 6 in a on b[1+1]",
+    b"4,351,84293,-;EDAC MC0: 1 UE  invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0",
+    b"4,352,84293,-;EDAC MC0: 1 UE invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0",
+    b"4,353,84293,-;EDAC MC0: 1 UE : page allocation failure: order:0,cpuset=a on b,mems=0",
+]
+
+
+@pytest.mark.parametrize("record", CRASHES)
+def test_a_crash_of_a_users_program_under_a_chosen_name_is_no_fault(record: bytes) -> None:
+    line = parse_record(record)
+    assert line is not None and line.message.startswith(STARTS)
+    assert event_of(line) is None
+
+
+def test_a_shut_down_in_the_kernels_own_words_still_is_one() -> None:
+    words = "XFS (dm-0): Log I/O Error (0x2) detected at f+0x6c/0x70 [9]. Shutting down filesystem"
+    assert verdicts(words) == [("dm-0", "FAIL", "node")]
+
+
 def test_a_hung_tasks_name_cannot_speak_for_a_server() -> None:
     name = "nfs: server a O"
     (finding,) = findings(f"INFO: task {name}:7 blocked for more than 120 seconds.")

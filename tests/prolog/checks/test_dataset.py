@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import marshal
 import os
 import subprocess
 import sys
@@ -18,9 +17,16 @@ from slurm_io.host.probe import probe
 from slurm_io.model import CheckResult
 from slurm_io.prolog.checks.base import CHECKS
 from slurm_io.prolog.checks.dataset import dataset
+from slurm_io.prolog.job_message import message_lines
+from slurm_io.prolog.policy import judge
+from slurm_io.prolog.run_checks import RanCheck
 from slurm_io.spec import JobSpec
+from slurm_io.staging.manifest.content_id import content_id_of
 from slurm_io.staging.manifest.files import write_manifest
+from slurm_io.staging.manifest.model import Manifest
+from slurm_io.staging.manifest.rows import totals_of
 from slurm_io.staging.verify.absent_mount import absent_mount
+from slurm_io.staging.verify.identity import Machine
 from tests.labs.fault_kit import FAULTS, VICTIM, Bench
 from tests.prolog.checks.job_context import context_for, proc_with_mounts
 
@@ -57,7 +63,7 @@ def results(
     config = replace(config, state_dir=os.fspath(bench.state_dir), datasets=context.config.datasets)
     found = dataset.run(replace(context, config=config))
     for result in found:
-        marshal.dumps(result.to_dict())
+        json.dumps(result.to_dict())
         assert json.dumps(result.to_dict()).isascii()
         assert result.check == "dataset"
     return found
@@ -88,7 +94,7 @@ def test_an_unknown_name_or_tier_is_the_jobs_fault(bench: Bench) -> None:
     for spec in (JobSpec(dataset="c5"), JobSpec(dataset="c4", tier="shared")):
         result = one(bench, spec=spec)
         assert (result.answer, result.kind) == ("FAIL", "job")
-        assert "slurm-io:" in result.text
+        assert "this site" in result.text
 
 
 def test_a_verified_copy_is_ok_without_reading_the_manifest(bench: Bench) -> None:
@@ -147,6 +153,147 @@ def test_a_wrong_version_names_both(bench: Bench) -> None:
     assert (result.answer, result.kind) == ("FAIL", "job")
     assert here in result.text
     assert wanted in result.text
+
+
+OTHER = "c1-" + "e" * 32
+
+
+def asked(bench: Bench, content_id: str, **more: Any) -> CheckResult:
+    """The check of a job that asked for one version, at each level the same."""
+    found = [
+        one(bench, settings_of(bench, level=level, **more), JobSpec(dataset=f"c4@{content_id}"))
+        for level in (0, 1, 2)
+    ]
+    assert len({(each.answer, each.text) for each in found}) == 1
+    return found[0]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_a_version_that_neither_record_nor_manifest_knows_is_a_fail_of_the_job(
+    form: Any, bench: Bench
+) -> None:
+    write_manifest(os.fspath(bench.manifest_path), bench.manifest, form)
+    result = asked(bench, OTHER)
+    assert (result.answer, result.kind) == ("FAIL", "job")
+    described = bench.manifest.header.content_id
+    assert result.text == (
+        f"dataset 'c4': version {OTHER} was asked for; the site's manifest describes {described}, "
+        "and no record on node1 says it is here: ask for c4, or have it staged and verified"
+    )
+    assert result.commands == (
+        f"slurm-io dataset verify c4@{OTHER} --tier local --manifest FILE --level 4 --record",
+    )
+
+
+def test_check_hold_stops_a_job_whose_version_cannot_be_proven(bench: Bench) -> None:
+    ran = RanCheck("dataset", dataset, (asked(bench, OTHER),), 0.1, 0.1)
+    (judged,) = judge([ran], parse({}), "hold").judged
+    assert judged.action == "stop"
+    (line, *_) = message_lines(judge([ran], parse({})), "node1")
+    assert OTHER in line and "staged and verified" in line, "nothing of it is cut"
+
+
+def test_a_record_of_the_version_asked_for_is_proof_whatever_the_manifest_describes(
+    bench: Bench,
+) -> None:
+    bench.keep_record()
+    wanted = bench.manifest.header.content_id
+    newer = replace(bench.manifest, files=bench.manifest.files[1:])
+    write_manifest(os.fspath(bench.manifest_path), with_own_id(newer))
+    spec = JobSpec(dataset=f"c4@{wanted}")
+    for level in (0, 1, 2, 3):
+        assert one(bench, settings_of(bench, level=level), spec).answer == "OK"
+    FAULTS["truncated"].apply(bench)
+    assert one(bench, settings_of(bench, level=1), spec).answer == "FAIL"
+    bench.manifest_path.unlink()
+    assert one(bench, settings_of(bench, level=0), spec).answer == "OK"
+
+
+@pytest.mark.parametrize("state", ["absent", "copied"])
+def test_a_record_that_proves_nothing_is_no_proof_of_the_version(state: str, bench: Bench) -> None:
+    bench.keep_record()
+    bench.change_record(content_id=OTHER, state=state)
+    drop_table(bench)
+    result = asked(bench, OTHER)
+    assert result.answer == "FAIL"
+    assert ("never verified (record: copied)" in result.text) == (state == "copied")
+
+
+def test_a_record_of_another_machine_is_no_proof_of_the_version(bench: Bench) -> None:
+    bench.keep_record()
+    bench.change_record(content_id=OTHER, machine=Machine("f" * 32, "n9"))
+    result = asked(bench, OTHER)
+    assert result.answer == "FAIL"
+    assert "proves nothing (it was made on machine 'n9'" in result.text
+
+
+def test_a_damaged_record_is_no_proof_of_the_version(bench: Bench) -> None:
+    bench.keep_record()
+    (bench.state_dir / "datasets/c4@local/record.json").write_text("{")
+    assert asked(bench, OTHER).answer == "FAIL"
+
+
+def test_where_neither_manifest_nor_record_can_be_read_the_version_is_unknown(bench: Bench) -> None:
+    spec = JobSpec(dataset=f"c4@{OTHER}")
+    assert one(bench, settings_of(bench, manifest=""), spec).answer == "UNKNOWN"
+    bench.manifest_path.write_text("no manifest")
+    assert one(bench, spec=spec).answer == "UNKNOWN"
+    bench.manifest_path.unlink()
+    result = one(bench, spec=spec)
+    assert result.answer == "UNKNOWN"
+    assert "No such file" in result.text
+
+
+def test_the_sites_own_version_that_its_manifest_does_not_describe_is_a_fail(bench: Bench) -> None:
+    result = one(bench, settings_of(bench, content_id=OTHER))
+    assert (result.answer, result.kind) == ("FAIL", "job")
+    assert f"version {OTHER} is the site's" in result.text
+    assert "mend [dataset]" in result.text
+
+
+def test_the_manifests_own_version_is_compared_with_the_files(bench: Bench) -> None:
+    wanted = bench.manifest.header.content_id
+    for written in (wanted, wanted.upper(), wanted.replace("c1-", "C1-")):
+        assert one(bench, spec=JobSpec(dataset=f"c4@{written}")).answer == "OK"
+    FAULTS["truncated"].apply(bench)
+    assert one(bench, spec=JobSpec(dataset=f"c4@{wanted}")).answer == "FAIL"
+
+
+@pytest.mark.parametrize("record", [True, False])
+def test_the_beginning_of_an_id_is_no_id_and_the_whole_one_is_named(
+    record: bool, bench: Bench
+) -> None:
+    if record:
+        bench.keep_record()
+    wanted = bench.manifest.header.content_id
+    for short in (wanted[:7], wanted[:-1], wanted[:9].upper()):
+        result = one(bench, spec=JobSpec(dataset=f"c4@{short}"))
+        assert (result.answer, result.kind) == ("FAIL", "job")
+        assert f"'{short.lower()}' is no content id" in result.text
+        assert f"ask for c4@{wanted}" in result.text
+    for strange in ("0000", f"{wanted}0", "sha256:abcd", "c2-" + wanted[3:]):
+        result = one(bench, spec=JobSpec(dataset=f"c4@{strange}"))
+        assert (result.answer, result.kind) == ("FAIL", "job")
+        assert "slurm-io dataset list" in result.text
+    bench.manifest_path.unlink()
+    assert one(bench, spec=JobSpec(dataset="c4@0000")).answer == "FAIL"
+
+
+def with_own_id(manifest: Manifest) -> Manifest:
+    totals = totals_of(manifest.files)
+    header = replace(
+        manifest.header,
+        content_id=content_id_of(manifest.files),
+        file_count=totals.file_count,
+        total_bytes=totals.total_bytes,
+    )
+    return replace(manifest, header=header)
+
+
+def drop_table(bench: Bench) -> None:
+    """A copy that was only recorded by whoever copied it has no table."""
+    path = bench.state_dir / "datasets/c4@local/record.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "table": None}))
 
 
 def test_the_level_is_the_datasets_own(bench: Bench) -> None:

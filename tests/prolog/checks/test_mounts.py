@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from slurm_io.prolog.checks import mounts as check
 from slurm_io.prolog.checks.base import CHECKS, CheckContext
 from slurm_io.spec import JobSpec
 from tests.filesystems.node_trees import NodeTree
+from tests.labs.freezer import freezer_group, sleep_in_state_d
 from tests.labs.slowfs import SlowFs, fuse_missing
 from tests.labs.slowfs_settings import SlowFsSettings
 
@@ -40,14 +42,21 @@ class Node:
     def lustre(self, options: str = "rw,flock", source: str = "10.0.0.1@o2ib:/scratch") -> None:
         self.tree.mount(self.scratch, "0:40", "lustre", source, options)
 
-    def context(self, *required: str, budget_s: float = 3.0, answer_s: float = 1.0) -> CheckContext:
+    def context(
+        self,
+        *required: str,
+        budget_s: float = 3.0,
+        answer_s: float = 1.0,
+        uid: int | None = None,
+    ) -> CheckContext:
         own = {"required": list(required), "answer_s": answer_s}
         return CheckContext(
-            "node1", self.config, self.spec, budget_s, "user1", os.getuid(), os.getgid(),
+            "node1", self.config, self.spec, budget_s, "user1",
+            os.getuid() if uid is None else uid, os.getgid(),
             own=own, proc_root=str(self.tree.proc), sys_root=str(self.tree.sys),
         )  # fmt: skip
 
-    def results(self, *required: str, **more: float) -> dict[str, CheckResult]:
+    def results(self, *required: str, **more: Any) -> dict[str, CheckResult]:
         found = CHECKS.get("mounts").run(self.context(*required, **more))
         for result in found:
             assert result.text.isprintable() and CheckResult.from_dict(result.to_dict()) == result
@@ -197,17 +206,61 @@ def test_a_mount_that_answers_with_an_error(
     assert (result.answer, result.kind) == (answer, kind)
 
 
-def test_a_path_of_the_users_choice_is_never_the_nodes_fault(
-    node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_path_of_the_users_choice_is_not_looked_at_by_root(node: Node) -> None:
     node.tree.mount(node.scratch, "9:0", "ext4", "/dev/md0")
     node.spec = JobSpec(dataset=str(node.scratch / "mine"))
+    assert list(node.results()) == ["/"]
+
+
+@pytest.mark.root
+def test_where_a_users_link_leads_is_no_fault_of_the_node(node: Node) -> None:
+    """Else he drains it with a link to what autofs does not mount."""
+    node.tree.mount(node.scratch, "0:50", "autofs", "/etc/auto.scratch")
+    mine = node.folder("mine")
+    (mine / "c4").symlink_to(node.scratch / "nothing")
+    os.lchown(mine / "c4", 5, -1)
+    dataset_at(node, mine / "c4")
+    found = {subject: result.answer for subject, result in node.results(uid=5).items()}
+    assert found == {"/": "OK"}
+
+
+def never_looked_at(point: str) -> dict[str, object]:
+    raise AssertionError(point)
+
+
+def test_a_users_mount_over_a_required_one_is_named_and_not_touched(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.lustre()
+    options = "rw,user_id=1000,allow_other"
+    node.tree.mount(node.scratch, "0:66", "fuse.lustre", "x", super_options=options)
     look = check._look
-    monkeypatch.setattr(
-        check, "_look", lambda at: refuse(at, errno.EIO) if at == str(node.scratch) else look(at)
-    )
-    result = node.results()[str(node.scratch)]
-    assert (result.answer, result.kind) == ("FAIL", "job")
+    asked = str(node.scratch)
+    monkeypatch.setattr(check, "_look", lambda at: never_looked_at(at) if at == asked else look(at))
+    result = node.scratch_result("fstype=lustre")
+    assert (result.answer, result.kind) == ("FAIL", "node")
+    assert "covered by a file system of user 1000" in result.text
+
+
+@pytest.mark.root
+def test_many_mounts_that_hang_cost_no_more_than_one(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import time
+
+    points = [str(node.folder(f"dead{number}")) for number in range(40)]
+    for number, point in enumerate(points):
+        node.tree.mount(point, f"0:{100 + number}", "nfs4", "server:/x")
+    look = check._look
+    with freezer_group() as group:
+        monkeypatch.setattr(
+            check, "_look", lambda at: sleep_in_state_d(group) if at in points else look(at)
+        )
+        began_s = time.monotonic()
+        found = node.results(*points, budget_s=5.0, answer_s=1.0)
+        assert time.monotonic() - began_s < 2.5, "one after the other they take 2 s more"
+    assert {found[point].answer for point in points} == {"FAIL"}
+    assert found["/"].answer == "OK"
 
 
 def sleep_at(point: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import marshal
 import os
 import time
 from collections.abc import Iterator
@@ -51,7 +50,7 @@ def on(tmp_path: Path, data: Path, fstype: str) -> CheckResult:
     """The check's one result for `data` as a shared dataset on a file system of that type."""
     proc = proc_with_mounts(tmp_path / "proc", data=(data, fstype))
     (result,) = residency.run(context_for(DatasetConfig(shared=os.fspath(data)), proc_root=proc))
-    marshal.dumps(result.to_dict())
+    json.dumps(result.to_dict())
     assert json.dumps(result.to_dict()).isascii()
     assert (result.check, result.kind, result.subject) == ("residency", "job", "c4")
     return result

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import marshal
 import os
 import time
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ import pytest
 
 from slurm_io.config import DatasetConfig
 from slurm_io.errors import ConfigError
+from slurm_io.filesystems.bounded_walk import BoundedWalk, Entry
 from slurm_io.filesystems.capacity import Capacity
 from slurm_io.filesystems.sizes import parse_size
 from slurm_io.filesystems.sources import kind_of_source
@@ -22,6 +22,7 @@ from slurm_io.model import CheckResult
 from slurm_io.prolog.checks.base import CHECKS
 from slurm_io.prolog.checks.space import space
 from slurm_io.prolog.space_forecast import Need, Space, judge_minimum, judge_needs
+from slurm_io.prolog.space_measures import measure_dataset
 from slurm_io.spec import JobSpec
 from slurm_io.staging.manifest.content_id import content_id_of
 from slurm_io.staging.manifest.files import write_manifest
@@ -41,7 +42,7 @@ needs_fuse = [
 def checked(**told: Any) -> list[CheckResult]:
     results = space.run(context_for(**told))
     for result in results:
-        marshal.dumps(result.to_dict())
+        json.dumps(result.to_dict())
         json.dumps(result.to_dict())
         assert (result.check, "\n" in result.text) == ("space", False)
     return results
@@ -224,6 +225,27 @@ def test_the_rest_of_a_dataset_is_what_is_not_there(tmp_path: Path) -> None:
     (need,) = result.facts["needs"]
     assert (need["size_bytes"], need["files"]) == (HUGE_BYTES - 1000, 1)
     assert "for the rest of the dataset" in result.text
+
+
+def test_a_file_that_goes_while_it_is_counted_does_not_hide_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = local_dataset(tmp_path, 6000)
+    (tmp_path / "data").mkdir()
+    for number in range(10):
+        (tmp_path / "data" / f"a{number}").write_bytes(os.urandom(600))
+    walk = BoundedWalk.__iter__
+
+    def without_the_first(self: BoundedWalk) -> Iterator[Entry]:
+        for number, found in enumerate(walk(self)):
+            if number == 0:
+                (tmp_path / "data" / found.path).unlink()
+            yield found
+
+    monkeypatch.setattr(BoundedWalk, "__iter__", without_the_first)
+    assert dataset.manifest is not None
+    found = measure_dataset(str(tmp_path / "data"), dataset.manifest, 5.0, count_blocks=False)
+    assert (found["there_bytes"], found["there_files"], found["cut"]) == (5400, 9, "")
 
 
 def test_a_dataset_that_is_all_there_needs_nothing(tmp_path: Path) -> None:

@@ -1,0 +1,170 @@
+"""Sections about our own parts: sampler, hook, prolog, epilog, store, policy, thresholds."""
+
+from __future__ import annotations
+
+from slurm_io.config.settings import Setting, _key
+from slurm_io.model import STACKS_SHARE, SamplerSpec
+from slurm_io.records import dataclass
+
+
+@dataclass(frozen=True)
+class SamplerConfig:
+    """[sampler]: the resident process, one per node and job."""
+
+    enabled: bool = _key(True, Setting("start a sampler at all", "it is what the product does"))
+    interval_s: float = _key(
+        SamplerSpec.interval_s,
+        Setting("time between two counter samples", "as iostat 1", "s", 0.1, 60),
+    )
+    waits_hz: float = _key(
+        SamplerSpec.waits_hz,
+        Setting("looks at what ranks and workers wait for", "±3 % after a minute", "1/s", 0.5, 50),
+    )
+    capacity_period_s: float = _key(
+        SamplerSpec.capacity_period_s,
+        Setting("time between two statvfs of the job's mounts", "space moves slowly", "s", 5, 3600),
+    )
+    budget_share: float = _key(
+        SamplerSpec.budget_share,
+        Setting("share of one core the sampler may use", "no job feels 0.3 %", "share", 0.0005, 1),
+    )
+    stacks_share: float = _key(
+        STACKS_SHARE,
+        Setting(
+            "further share of one core for py-spy in jobs with profile=full; 0 = never",
+            "1 % with the rest",
+            "share",
+            0,
+            0.1,
+        ),
+    )
+    stacks_as_root: bool = _key(
+        False,
+        Setting(
+            "run py-spy as root where the kernel (Yama) refuses the job's user",
+            "it reads memory that a user controls: a fault in it would be the user's way to root",
+        ),
+    )
+    spool_max_bytes: int = _key(
+        SamplerSpec.spool_max_bytes,
+        Setting("largest spool of one job on one node", "a week at 8 ranks", "B", 1 << 20, 1 << 40),
+    )
+    idle_exit_s: float = _key(
+        SamplerSpec.idle_exit_s,
+        Setting("end when no process of the job was seen for so long", "lost epilogs", "s", 5),
+    )
+    max_lifetime_s: float = _key(
+        SamplerSpec.max_lifetime_s,
+        Setting("end after this time in any case", "longer than any job", "s", 60),
+    )
+    collectors_off: tuple[str, ...] = _key(
+        (), Setting("collectors never to start", "all are cheap enough to run")
+    )
+
+
+@dataclass(frozen=True)
+class HookConfig:
+    """[hook]: the library that attaches itself to the job's Python processes."""
+
+    enabled: bool = _key(
+        True, Setting("put the hook on PYTHONPATH", "some µs a step; users can say SLURM_IO_HOOK=0")
+    )
+
+
+@dataclass(frozen=True)
+class PrologConfig:
+    """[prolog]: what slurmd runs as root before a job."""
+
+    deadline_s: float = _key(
+        3.0,
+        Setting(
+            "after this time the prolog gives up and lets the job start",
+            "users are told 'Prolog hung' after 8 s (MessageTimeout 10)",
+            "s",
+            0.5,
+            30,
+        ),
+    )
+    systemd: str = _key(
+        "auto",
+        Setting(
+            "start the sampler as a systemd unit (auto: where systemd runs) or with setsid (never)",
+            "a unit of its own survives slurmd and is not charged to it",
+            choices=("auto", "never"),
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class EpilogConfig:
+    """[epilog]: what happens after a job, detached from slurmd."""
+
+    grace_s: float = _key(
+        120.0,
+        Setting("how long the first node waits for the others", "staggered seals", "s", 0, 3600),
+    )
+    time_limit_s: float = _key(
+        1800.0,
+        Setting("sealing, delivery and analysis end after this", "hung file systems", "s", 10),
+    )
+    sampler_stop_s: float = _key(
+        10.0, Setting("a stopped sampler is killed after this", "its contract is 1 s", "s", 1, 300)
+    )
+    retention_s: float = _key(
+        14 * 86400.0,
+        Setting("undelivered data is kept in the spool so long", "holidays", "s", 3600),
+    )
+
+
+@dataclass(frozen=True)
+class StoreConfig:
+    """[store]: the site's own copy, beside the user's; off unless both are set."""
+
+    site_path: str = _key(
+        "", Setting("folder of the site's store; empty = none", "needs an owner", is_path=True)
+    )
+    service_user: str = _key(
+        "", Setting("account that writes the site's store", "root is squashed on most mounts")
+    )
+
+
+@dataclass(frozen=True)
+class PolicyConfig:
+    """[policy]: what follows from what a job asked for. A user's mistake never drains a node."""
+
+    bad_request: str = _key(
+        "warn",
+        Setting(
+            "a malformed slurm-io: request is only logged (record), told in the job's output "
+            "(warn), or fails the job with a message (stop)",
+            "the job is worth more than its profile",
+            choices=("record", "warn", "stop"),
+        ),
+    )
+    allow_dataset_paths: bool = _key(
+        False, Setting("accept dataset=/path besides names", "root should not probe any path")
+    )
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """[thresholds]: where a share of training time becomes a finding."""
+
+    data_share: float = _key(
+        0.03, Setting("waiting for data", "MLPerf-like target: 97 % busy", "share", 0, 1)
+    )
+    checkpoint_share: float = _key(
+        0.01, Setting("blocking checkpoints", "asynchronous saving gets there", "share", 0, 1)
+    )
+    storage_share: float = _key(
+        0.05, Setting("data and checkpoints together", "sum of both with slack", "share", 0, 1)
+    )
+    step_spread_ratio: float = _key(
+        3.0, Setting("P99 / P50 of the step time", "a healthy loop is below 1.5", "", 1)
+    )
+    step_spread_s: float = _key(
+        1.0, Setting("and P99 − P50 at least this", "short steps jitter by nature", "s", 0)
+    )
+    step_spread_share: float = _key(
+        0.1, Setting("and P99 − P50 at least this share of P50", "long steps", "share", 0, 10)
+    )
