@@ -1,0 +1,1 @@
+"""One printer per file; see :mod:`slurm_io.joblog.forms.base`."""
