@@ -9,24 +9,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from slurm_io.errors import SlurmError
 from slurm_io.model import JobIdentity
+from slurm_io.records import dataclass
 from slurm_io.slurm.hostlist import expand
 
 SPANK_REQUEST = "SPANK_SLURM_IO"
 WORK_DIR_MAX_CHARS = 4096
 TEXT_MAX_CHARS = 256
 COMMENT_KEPT_CHARS = 2048
+GPUS_MAX_CHARS = 8192
 
 _NUMBER = re.compile(r"[0-9]{1,10}")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
+_SLUID = re.compile(r"s[0-9A-HJKMNP-TV-Z]{13}")
 
 
 @dataclass(frozen=True)
 class HookJob:
-    """One job on one node, as a hook sees it. The three requests are raw text of the user's."""
+    """One job on one node, as a hook sees it. The three requests are raw text of the user's.
+
+    `sluid` names the job's control group from Slurm 26.05 on (told from 25.11 on). `gpus` is the
+    variable that names the job's GPUs on this node, ``NAME=value``.
+    """
 
     identity: JobIdentity
     node: str
@@ -34,6 +40,8 @@ class HookJob:
     comment: str
     extra: str
     spank: str
+    sluid: str | None = None
+    gpus: str | None = None
 
 
 def read_environment(environment: Mapping[str, str]) -> HookJob:
@@ -58,6 +66,8 @@ def read_environment(environment: Mapping[str, str]) -> HookJob:
         comment=environment.get("SLURM_JOB_COMMENT", ""),
         extra=environment.get("SLURM_JOB_EXTRA", ""),
         spank=environment.get(SPANK_REQUEST, ""),
+        sluid=_sluid(environment),
+        gpus=_gpus(environment),
     )
 
 
@@ -85,6 +95,11 @@ def _text(environment: Mapping[str, str], name: str, max_chars: int) -> str | No
     return text
 
 
+def _sluid(environment: Mapping[str, str]) -> str | None:
+    text = environment.get("SLURM_JOB_SLUID", "")
+    return text if _SLUID.fullmatch(text) else None
+
+
 def _work_dir(environment: Mapping[str, str]) -> str | None:
     text = _text(environment, "SLURM_JOB_WORK_DIR", WORK_DIR_MAX_CHARS)
     return text if text is not None and text.startswith("/") else None
@@ -97,6 +112,15 @@ def _nodes(environment: Mapping[str, str]) -> tuple[str, ...]:
         return expand(text)
     except SlurmError:
         return ()
+
+
+def _gpus(environment: Mapping[str, str]) -> str | None:
+    """UUIDs come first: on a MIG node SLURM_JOB_GPUS counts slices."""
+    for name in ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "SLURM_JOB_GPUS"):
+        text = _text(environment, name, GPUS_MAX_CHARS)
+        if text and (name == "SLURM_JOB_GPUS" or "GPU-" in text or "MIG-" in text):
+            return f"{name}={text}"
+    return None
 
 
 def _count_gpus(text: str | None) -> int | None:

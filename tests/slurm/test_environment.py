@@ -44,6 +44,40 @@ def test_newer_versions_name_the_nodes_otherwise() -> None:
     assert read_environment({**PROLOG, "SLURM_JOB_NODELIST": "n1"}).identity.nodes == ("n1",)
 
 
+@pytest.mark.parametrize(
+    ("said", "sluid"),
+    [("s5K1KKYAYG5D00", "s5K1KKYAYG5D00"), (None, None), ("", None), ("s5K1KKYAYG5D0", None),
+     ("../../etc/passwd", None), ("s5K1KKYAYG5D0/", None), ("s5K1KKYAYG5DIL", None)],
+)  # fmt: skip
+def test_the_sluid_names_a_folder_and_is_held_to_its_form(
+    said: str | None, sluid: str | None
+) -> None:
+    told = {} if said is None else {"SLURM_JOB_SLUID": said}
+    assert read_environment({**PROLOG, **told}).sluid == sluid
+
+
+MIG = "MIG-a13d1f5b-9b4c-5b8f-8f3a-3a6a0c1f0d11"
+
+
+@pytest.mark.parametrize(
+    ("told", "gpus"),
+    [
+        ({"SLURM_JOB_GPUS": "0,2-4"}, "SLURM_JOB_GPUS=0,2-4"),
+        ({"SLURM_JOB_GPUS": "0", "CUDA_VISIBLE_DEVICES": "0"}, "SLURM_JOB_GPUS=0"),
+        # On a MIG node the numbers count slices; slurmd gives the names too.
+        ({"SLURM_JOB_GPUS": "5", "CUDA_VISIBLE_DEVICES": MIG}, f"CUDA_VISIBLE_DEVICES={MIG}"),
+        ({"CUDA_VISIBLE_DEVICES": "1"}, None),
+        ({"SLURM_JOB_GPUS": "1\n2"}, None),
+        ({"SLURM_JOB_GPUS": "1" * 9000}, None),
+        ({"SLURM_JOB_GPUS": ""}, None),
+        ({}, None),
+    ],
+)
+def test_which_gpus_the_job_was_given(told: dict[str, str], gpus: str | None) -> None:
+    prolog = {name: value for name, value in PROLOG.items() if name != "SLURM_JOB_GPUS"}
+    assert read_environment(prolog | told).gpus == gpus
+
+
 def test_absent_values_are_none() -> None:
     needed = ("SLURM_JOB_ID", "SLURM_JOB_UID", "SLURMD_NODENAME")
     identity = read_environment({name: PROLOG[name] for name in needed}).identity

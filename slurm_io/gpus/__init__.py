@@ -1,0 +1,1 @@
+"""GPUs: what the vendors' drivers say of them, and which of them are a job's."""

@@ -1,0 +1,1 @@
+"""NVIDIA's management library (NVML), through ctypes: no package of theirs, no CUDA context."""
