@@ -1,0 +1,1 @@
+"""What frames on a stack mean: one file a library, and the judge that turns stacks into states."""
