@@ -9,14 +9,16 @@ help:  ## Show what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
 
 $(VENV)/run.stamp: pyproject.toml
+	@echo "making $(VENV) (once, half a minute)" >&2
 	@test -x $(BIN)/python || $(PYTHON) tests/setup/make_venv.py $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --editable . "mfusepy>=1.1"
+	@$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	@PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --editable . "mfusepy>=1.1"
 	@touch $@
 
 $(VENV)/dev.stamp: pyproject.toml $(VENV)/run.stamp
-	$(BIN)/python -m pip install --quiet --editable . --group dev
-	$(BIN)/python -m pip install --quiet "torch==2.13.0"
+	@echo "installing what the tests need, torch among it (once)" >&2
+	@PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --editable . --group dev
+	@$(BIN)/python -m pip install --quiet "torch==2.13.0"
 	@touch $@
 
 .PHONY: demo
@@ -32,7 +34,7 @@ setup:  ## Install everything the tests need (Debian packages when root)
 
 .PHONY: test
 test: setup  ## Everything with a real Slurm cluster, under 25 minutes on 2 cores
-	$(BIN)/python -m pytest -m "not long and not grid and not cluster"
+	$(BIN)/python -m pytest -m "not long and not grid and not cluster" --numprocesses 2 --dist loadfile
 	$(BIN)/python -m pytest -m "cluster and not long"
 	$(BIN)/python -m pytest -m "grid and not long"
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -47,17 +47,33 @@ def write_reports(store_dir: Path, thresholds: Thresholds | None = None) -> dict
 
 
 def write_atomically(target: Path, text: str) -> None:
-    """Replace `target` by `text` in one step, with the rights an ordinary new file gets."""
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    aside = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+    """Replace `target` by `text` in one step, with the rights an ordinary new file gets.
+
+    A device or pipe (/dev/stdout, /dev/null) is written to and never replaced; of a link the link
+    is replaced, never what it leads to: root may be asked to write where a user put it.
+    """
+    if not _can_be_replaced(target):
+        with target.open("w", encoding="utf-8") as stream:
             stream.write(text)
-        aside.chmod(0o644)
+        return
+    aside = target.with_name(f".{target.name}.{os.getpid()}-{os.urandom(4).hex()}")
+    try:
+        with aside.open("x", encoding="utf-8") as stream:
+            stream.write(text)
         aside.replace(target)
     except OSError:
         aside.unlink(missing_ok=True)
         raise
+
+
+def _can_be_replaced(target: Path) -> bool:
+    if target.absolute().parent in (Path("/dev"), Path("/dev/fd")):
+        return False
+    try:
+        mode = target.lstat().st_mode
+    except FileNotFoundError:
+        return True
+    return stat.S_ISREG(mode) or stat.S_ISLNK(mode) or stat.S_ISDIR(mode)
 
 
 def main(arguments: list[str]) -> int:

@@ -6,10 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from slurm_io.analysis.devices import went_back
 from slurm_io.analysis.facts import sources_of, whole
 from slurm_io.analysis.inputs import NodeView
+from slurm_io.analysis.log_check import LogCheck
+from slurm_io.analysis.outside import is_attached, outside, ranks_told
 from slurm_io.analysis.picture import Picture
 from slurm_io.analysis.rules.base import Answer
+from slurm_io.analysis.stack_check import check_stacks
+from slurm_io.analysis.unseen import unseen
 
 _MAX_MISSING = 40
 
@@ -22,16 +27,30 @@ class Missing:
     reason: str
 
 
-def coverage(picture: Picture, answers: Mapping[str, Answer]) -> dict[str, Any]:
-    """The report's ``coverage``. hook, stacks, gpu, waits are on | partial | off."""
+def coverage(
+    picture: Picture,
+    answers: Mapping[str, Answer],
+    silence: frozenset[str] = frozenset(),
+    log: LogCheck | None = None,
+) -> dict[str, Any]:
+    """The report's ``coverage``. hook, stacks, gpu, waits are on | partial | off.
+
+    `silence`: codes of rules whose findings the job did not want. `log`: what the job's own log
+    says of its steps; without it there is no key ``log``. ``stack_check`` is there where stacks
+    were recorded.
+    """
     store, timeline = picture.store, picture.timeline
+    stacks = check_stacks(picture)
     missing = _unique(
         [
+            *(Missing("job", _damage(item)) for item in getattr(store, "damage", ())),
             *_nodes(picture),
             *_sources(picture),
+            *(Missing(what, why) for what, why in (*unseen(store), *went_back(store))),
             *_hook(picture),
             *(Missing(what, why) for what, why in picture.tables.damage),
             *_rules(answers),
+            *_silenced(answers, silence),
         ]
     )
     workers = [view.meta.get("workers_seen") for view in store.nodes.values()]
@@ -39,14 +58,16 @@ def coverage(picture: Picture, answers: Mapping[str, Answer]) -> dict[str, Any]:
     return {
         "nodes_expected": list(store.nodes_expected),
         "nodes_seen": sorted(store.nodes),
-        "ranks_seen": len(timeline.processes),
+        "ranks_seen": len(timeline.processes) + ranks_told(store),
         "workers_seen": sum(counted) if counted else None,
         "hook": _hook_state(picture),
         "stacks": _table_state(picture, "stacks"),
-        "gpu": "on" if _measured(picture) else _table_state(picture, "gpu"),
+        "gpu": _gpu_state(picture),
         "waits": _waits_state(picture),
         "gaps_s": round(sum(process.gap_s for process in timeline.processes), 3),
         "missing": [{"source": one.source, "reason": one.reason} for one in missing],
+        **({"log": log.to_dict()} if log is not None else {}),
+        **({"stack_check": stacks.to_dict()} if stacks is not None else {}),
     }
 
 
@@ -67,7 +88,7 @@ def _nodes(picture: Picture) -> list[Missing]:
 def _node(view: NodeView) -> list[Missing]:
     found = [Missing(f"node {view.node}", _damage(item)) for item in view.damage]
     meta = view.meta
-    if not meta:
+    if not meta and not _is_told(view):
         return [*found, Missing(f"node {view.node}", "meta.json is missing or damaged")]
     if meta.get("clean_end") is False:
         why = meta.get("end_reason") or "the sampler was killed, the last 2 s may be missing"
@@ -79,7 +100,15 @@ def _node(view: NodeView) -> list[Missing]:
     return found
 
 
+def _is_told(view: NodeView) -> bool:
+    """Whether the node's damage says already that its meta.json is gone."""
+    named = [item.get("file") for item in view.damage if isinstance(item, dict)]
+    return "meta.json" in named or "nodes.jsonl" in named
+
+
 def _damage(item: object) -> str:
+    if isinstance(item, dict) and isinstance(item.get("missing"), str):
+        return f"damaged: {item.get('reason')}; {item['missing']}"[:400]
     if isinstance(item, dict):
         words = [f"{value}" for value in item.values() if isinstance(value, (str, int, float))]
         return f"damaged: {' '.join(words)}"[:300]
@@ -99,10 +128,16 @@ def _sources(picture: Picture) -> list[Missing]:
 
 def _hook(picture: Picture) -> list[Missing]:
     timeline = picture.timeline
+    if not timeline.processes and is_attached(picture.store):
+        why = (
+            "watched from outside: without the hook nobody times a batch; start the job under "
+            "`slurm-io run`, or attach with --load-hook (Python 3.14 and newer)"
+        )
+        return [Missing("hook", why)]
     if not timeline.processes:
         why = (
             "no process reported a batch: not PyTorch, python -I/-S/-E, PYTHONPATH reset by the "
-            "job, or the job ended first; wrap other loaders with slurm_io.hook.watch(loader)"
+            "job, or the job ended first; wrap other loaders with slurm_io_hook.watch(loader)"
         )
         return [Missing("hook", why)]
     gap_s = sum(process.gap_s for process in timeline.processes)
@@ -126,6 +161,14 @@ def _rules(answers: Mapping[str, Answer]) -> list[Missing]:
     ]
 
 
+def _silenced(answers: Mapping[str, Answer], silence: frozenset[str]) -> list[Missing]:
+    found = {finding.rule for answer in answers.values() for finding in answer.findings}
+    return [
+        Missing(f"rule {code}", "it found something; the job asked for silence about it (silence=)")
+        for code in sorted(found & silence)
+    ]
+
+
 def _hook_state(picture: Picture) -> str:
     if not picture.timeline.processes:
         return "off"
@@ -134,11 +177,24 @@ def _hook_state(picture: Picture) -> str:
 
 
 def _waits_state(picture: Picture) -> str:
-    if picture.causes.samples.is_empty():
+    seen = outside(picture)
+    if picture.causes.samples.is_empty() and not (seen and seen["seen"]):
         return "off"
     nodes = picture.store.nodes.values()
     states = [sources_of(view).get("waits", {}).get("state") for view in nodes]
     return "partial" if "partial" in states or "off" in states else "on"
+
+
+def _gpu_state(picture: Picture) -> str:
+    """By the hook's clock of GPU idle time or by the table; partial where a node has no GPU rows or
+    lost GPUs on the way."""
+    if _measured(picture):
+        return "on"
+    nodes = picture.store.nodes.values()
+    states = [sources_of(view).get("gpu", {}).get("state") for view in nodes]
+    found = _table_state(picture, "gpu")
+    is_partial = found == "on" and ("partial" in states or "off" in states)
+    return "partial" if is_partial else found
 
 
 def _table_state(picture: Picture, table: str) -> str:

@@ -1,7 +1,9 @@
 """The report object, schema 1: what every format renders and other programs read.
 
 Shares are fractions 0..1 of ``idle.base`` (``startup_share``: of start-up and training together).
-Unknown is null. Times are UTC, ISO 8601.
+Unknown is null. Times are UTC, ISO 8601. Keys that are there only when the job's own log told of
+steps (docs/joblog.md): ``coverage.log``, and without a hook ``time.source``. Only where a job was
+attached to and no hook timed a batch: ``outside``.
 """
 
 from __future__ import annotations
@@ -9,17 +11,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from slurm_io.analysis.asked import Asked, asked_of
 from slurm_io.analysis.checks import merged_checks
 from slurm_io.analysis.coverage import coverage
 from slurm_io.analysis.facts import whole
 from slurm_io.analysis.inputs import StoreView
+from slurm_io.analysis.log_check import LogCheck, check_log, time_by_log
+from slurm_io.analysis.outside import is_attached, outside, ranks_told
 from slurm_io.analysis.overhead import overhead
 from slurm_io.analysis.picture import Picture, take_picture
 from slurm_io.analysis.rules.base import RULES, Answer, Finding, iso
 from slurm_io.analysis.thresholds import Thresholds
 from slurm_io.analysis.verdict import decide
-from slurm_io.errors import SpecError
-from slurm_io.spec import parse_request
 
 REPORT_SCHEMA = 1
 _CONFIDENCE_ORDER = ("proven", "likely", "not-proven")
@@ -31,17 +34,21 @@ def build_report(store: StoreView, thresholds: Thresholds) -> dict[str, Any]:
     picture = take_picture(store, thresholds)
     answers = {name: rule().judge(picture) for name, rule in RULES.discover().items()}
     verdict = decide(picture, answers)
+    asked = asked_of(store)
+    log = check_log(picture)
+    seen = outside(picture)
     return {
         "schema": REPORT_SCHEMA,
         "job": _job(picture),
-        "coverage": coverage(picture, answers),
-        "time": _time(picture),
+        "coverage": coverage(picture, answers, asked.silence, log),
+        "time": _time(picture, log),
         "idle": _idle(picture),
         "verdict": verdict.word,
         "verdict_reason": verdict.reason,
-        "findings": _findings(picture, answers),
+        "findings": _findings(answers, asked),
         "checks": merged_checks(store),
         "overhead": overhead(store),
+        **({} if seen is None else {"outside": seen}),
     }
 
 
@@ -63,7 +70,7 @@ def _job(picture: Picture) -> dict[str, Any]:
         "user": job.user if job else None,
         "name": job.name if job else None,
         "nodes": list(job.nodes) if job and job.nodes else sorted(store.nodes),
-        "ranks": len(picture.timeline.processes),
+        "ranks": len(picture.timeline.processes) + ranks_told(store),
         "gpus": picture.gpus.total,
         "start": iso(start),
         "end": iso(end),
@@ -80,21 +87,24 @@ def _span(store: StoreView) -> tuple[int | None, int | None]:
     return min(known_starts, default=None), max(known_ends, default=None)
 
 
-def _time(picture: Picture) -> dict[str, Any]:
-    """Times of the job; of several processes the longest speaks."""
+def _time(picture: Picture, log: LogCheck | None) -> dict[str, Any]:
+    """Times of the job; of several processes the longest speaks. Without a hook the log does."""
     processes, seen = picture.timeline.processes, picture.variance
     start, end = _span(picture.store)
     training_s = picture.training_s
     trained = bool(processes)
+    seen_starting = trained and not is_attached(picture.store)
     wall_s = (end - start) / 1e9 if start is not None and end is not None else None
+    by_log = time_by_log(log) if log is not None and not trained else {}
     return {
         "wall_s": _rounded(wall_s) if wall_s is not None and wall_s >= 0 else None,
-        "startup_s": _rounded(max(p.startup_s for p in processes)) if trained else None,
+        "startup_s": _rounded(max(p.startup_s for p in processes)) if seen_starting else None,
         "training_s": _rounded(training_s) if trained else None,
         "steps": picture.steps if trained else None,
         "step_p50_s": _rounded(seen.p50_s, 6) if seen else None,
         "step_p99_s": _rounded(seen.p99_s, 6) if seen else None,
         "throughput": _rounded(picture.steps / training_s) if training_s > 0 else None,
+        **by_log,
     }
 
 
@@ -116,7 +126,9 @@ def _idle(picture: Picture) -> dict[str, Any]:
         "data_pipeline": _rounded(losses.share("pipeline", "handover", "epoch"), 6),
         "data_unknown": _rounded(losses.share("unknown", "sleep"), 6),
         "checkpoint": _rounded(losses.share("ckpt"), 6),
-        "startup_share": _rounded(losses.startup_gpu_s / whole, 6) if whole > 0 else None,
+        "startup_share": _rounded(losses.startup_gpu_s / whole, 6)
+        if whole > 0 and not is_attached(picture.store)
+        else None,
     }
 
 
@@ -128,9 +140,14 @@ def _base(picture: Picture) -> str:
     return "training GPU-seconds" + (f" ({', '.join(notes)})" if notes else "")
 
 
-def _findings(picture: Picture, answers: Mapping[str, Answer]) -> list[dict[str, Any]]:
-    """Fired findings, the surest and dearest first."""
-    found = [finding for answer in answers.values() for finding in answer.findings]
+def _findings(answers: Mapping[str, Answer], asked: Asked) -> list[dict[str, Any]]:
+    """Fired findings that the job did not silence, the surest and dearest first."""
+    found = [
+        finding
+        for answer in answers.values()
+        for finding in answer.findings
+        if finding.rule not in asked.silence
+    ]
     found.sort(
         key=lambda finding: (
             _SEVERITY_ORDER.index(finding.severity),
@@ -139,18 +156,7 @@ def _findings(picture: Picture, answers: Mapping[str, Answer]) -> list[dict[str,
             finding.rule,
         )
     )
-    price = _price(picture.store)
-    return [_finding(finding, price) for finding in found]
-
-
-def _price(store: StoreView) -> float | None:
-    """USD per GPU hour, where the job's comment named one."""
-    comment = store.job.comment if store.job is not None else None
-    try:
-        request = parse_request(comment or "")
-    except SpecError:
-        return None  # the job was told so when it started
-    return request.price_usd_h if request is not None else None
+    return [_finding(finding, asked.price_usd_h) for finding in found]
 
 
 def _finding(finding: Finding, price: float | None) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from slurm_io.analysis.picture import Picture
 from slurm_io.analysis.rules.base import Answer, too_little
 
+_TOLD_SHARE = 0.01
 STORAGE_VARIANCE_RULE = "f02_step_variance"
 
 
@@ -103,4 +104,12 @@ def _of_none(picture: Picture, answers: Mapping[str, Answer], classes: list[_Cla
     if exposed and classes[-1].share >= shares.data_unknown / 2:
         why = f"up to {picture.data_storage.high:.1%} of training may have waited for storage"
         return Verdict("not-proven", why)
-    return Verdict("healthy", f"all stalls together took {total:.1%} of training")
+    return Verdict(
+        "healthy", f"all stalls together took {total:.1%} of training{_handover(picture)}"
+    )
+
+
+def _handover(picture: Picture) -> str:
+    """Why the pipeline's share in the report is larger, where that would puzzle its reader."""
+    share = picture.losses.share("handover")
+    return f"; handing batches over, {share:.1%}, is no stall" if share >= _TOLD_SHARE else ""

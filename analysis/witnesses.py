@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from slurm_io.analysis.causes import Causes
+from slurm_io.analysis.devices import leaf_rows
 from slurm_io.analysis.inputs import Tables
 from slurm_io.analysis.latency import ReadLatency, read_latency
 from slurm_io.analysis.thresholds import Thresholds
@@ -134,10 +135,17 @@ def _block(
     if not fstypes & LOCAL_FSTYPES:
         return Witness(name, None, "the stalled mounts are not on a local block device", metric)
     rows = _in_moods(tables, "block", ("device", "role", "r_await"), causes, moods)
-    rows = rows.filter(pl.col("role").is_in(["disk", "md", "dm", "mpath", "loop"]))
+    rows = leaf_rows(rows, tables.store, _stalled_mounts(causes))
     limit = thresholds.witness
     limits = (limit.block_await_ratio, limit.block_await_floor_ms, limit.block_await_limit_ms)
     return _latency_contrast(name, metric, rows, ["node", "device"], "r_await", limits)
+
+
+def _stalled_mounts(causes: Causes) -> list[tuple[str, str]]:
+    """(node, mount) of the storage waits."""
+    hits = causes.samples.filter((pl.col("n_storage") > 0) & pl.col("mount").is_not_null())
+    pairs = hits.select(pl.col("node").cast(pl.String), "mount").unique().sort("node", "mount")
+    return [(node, mount) for node, mount in pairs.iter_rows()]
 
 
 def _client(tables: Tables, causes: Causes, moods: pl.DataFrame, thresholds: Thresholds) -> Witness:

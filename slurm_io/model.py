@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
+
+from slurm_io.records import asdict, dataclass, field, fields
 
 Mode = Literal["user", "slurm"]
 CheckAnswer = Literal["OK", "DEGRADED", "FAIL", "UNKNOWN"]
 FaultKind = Literal["node", "shared", "job"]
+STACKS_SHARE = 0.007  # of one core, for py-spy where it is asked for: 1 % with the rest
 LOCAL_CLUSTER = "local"  # the cluster of a run outside Slurm
 
 
@@ -48,7 +50,7 @@ class JobIdentity:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> JobIdentity:
         """The inverse of :meth:`to_dict`; unknown keys are dropped, lists become tuples."""
-        known = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
+        known = {each.name: data[each.name] for each in fields(cls) if each.name in data}
         known["nodes"] = tuple(known.get("nodes") or ())
         return cls(**known)
 
@@ -58,6 +60,14 @@ class SamplerSpec:
     """All a sampler is told, written by whoever starts it as ``sampler.json`` in its spool folder.
 
     Rates are upper bounds: the governor lowers them to stay under `budget_share` of one core.
+    `stacks_share` of one core comes on top where stacks are recorded; 0 = they are not.
+    `sluid` is the name of the job's control group from Slurm 26.05 on, where known. `gpus` says
+    which GPUs are the job's: ``NAME=value`` of the variable that told it, "all" for every GPU that
+    can be seen, None where the job was given none as far as is known.
+    `root_starttime` tells a process that got the pid of `root_pid` later from the one meant.
+    `attached_by`: pid of the process that started this sampler for a job that runs already; it is
+    not of the job, and the sampler ends with it. `reads_along`: the rings are another recording's,
+    who alone may remove them.
     """
 
     job: JobIdentity
@@ -66,6 +76,11 @@ class SamplerSpec:
     spool: str
     ring_dir: str
     root_pid: int | None = None
+    root_starttime: int | None = None
+    attached_by: int | None = None
+    reads_along: bool = False
+    sluid: str | None = None
+    gpus: str | None = None
     proc_root: str = "/proc"
     sys_root: str = "/sys"
     interval_s: float = 1.0
@@ -76,6 +91,8 @@ class SamplerSpec:
     rotate_bytes: int = 64 * 1024 * 1024
     rotate_s: float = 3600.0
     spool_max_bytes: int = 2 * 1024 * 1024 * 1024
+    stacks_share: float = 0.0
+    stacks_as_root: bool = False
     idle_exit_s: float = 300.0
     max_lifetime_s: float = 32 * 86400.0
     collectors_off: tuple[str, ...] = field(default=())
@@ -87,7 +104,7 @@ class SamplerSpec:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> SamplerSpec:
         """The inverse of :meth:`to_dict`; unknown keys are dropped."""
-        known = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
+        known = {each.name: data[each.name] for each in fields(cls) if each.name in data}
         known["job"] = JobIdentity.from_dict(known["job"])
         known["collectors_off"] = tuple(known.get("collectors_off") or ())
         return cls(**known)
@@ -102,6 +119,7 @@ class CheckResult:
     "job" (what it asked for). Only a FAIL of kind "node" may ever drain a node. `text` is one line
     for a person: what is wrong and what to do. `facts` are JSON values with units in their names;
     `not_looked_at` names what was left out and why; `commands` are commands a person may copy.
+    `record_only`: for checks.json and the report; no policy makes more of it.
     """
 
     check: str
@@ -112,9 +130,10 @@ class CheckResult:
     facts: Mapping[str, Any] = field(default_factory=dict)
     not_looked_at: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
+    record_only: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON (and marshal) holds it."""
+        """As JSON holds it."""
         data = {each.name: getattr(self, each.name) for each in fields(self)}
         data["facts"] = dict(self.facts)
         return data
@@ -122,7 +141,7 @@ class CheckResult:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> CheckResult:
         """The inverse of :meth:`to_dict`; unknown keys are dropped, lists become tuples."""
-        known = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
+        known = {each.name: data[each.name] for each in fields(cls) if each.name in data}
         for name in ("not_looked_at", "commands"):
             known[name] = tuple(known.get(name) or ())
         return cls(**known)

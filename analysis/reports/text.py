@@ -1,7 +1,8 @@
 """The report as one screen of plain text: verdict, numbers, evidence, what to do, what was missing.
 
-Colour only when written to a terminal (the caller asks for it); width 100 at most, so that it
-reads well in a log. File names come from the job: control characters are shown, never sent.
+Colour and the terminal's own width only when written to one (:func:`render_for_terminal`); width
+96 at most, so that it reads well in a log. File names come from the job: control characters are
+shown, never sent.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from rich.text import Text
 from slurm_io.analysis.reports.base import FORMATS
 
 WIDTH = 96
+_LEAST_WIDTH = 40
+_SHORT_S = 10.0  # starting up is most of what the sampler costs in a shorter run
 _VERDICTS = {
     "storage": ("STORAGE", "GPUs waited for reads from storage", "red"),
     "checkpoint": ("CHECKPOINT", "training stood still while checkpoints were written", "red"),
@@ -35,6 +38,14 @@ _MAX_CHECKS = 8
 def render(report: Mapping[str, Any]) -> str:
     """Plain text, no escape sequences."""
     return render_text(report, WIDTH, colour=False)
+
+
+def render_for_terminal(
+    report: Mapping[str, Any], columns: int, environment: Mapping[str, str]
+) -> str:
+    """As wide as the terminal, and in colour unless it has none or NO_COLOR is set."""
+    plain = bool(environment.get("NO_COLOR")) or environment.get("TERM", "dumb") == "dumb"
+    return render_text(report, max(_LEAST_WIDTH, min(columns, WIDTH)), colour=not plain)
 
 
 def render_text(report: Mapping[str, Any], width: int, colour: bool) -> str:
@@ -57,11 +68,12 @@ def _lines(report: Mapping[str, Any], width: int) -> list[Line]:
     lines: list[Line] = [
         *_headline(report, width),
         ("", ""),
-        *_numbers(report),
+        *_numbers(report, width),
+        *_outside(report, width),
         *(line for finding in report["findings"] for line in _finding(finding, width)),
         *_checks(report["checks"], width),
         *_coverage(report["coverage"], width),
-        *_overhead(report["overhead"]),
+        *_overhead(report["overhead"], report["time"]["wall_s"], width),
     ]
     return lines
 
@@ -75,19 +87,26 @@ def _headline(report: Mapping[str, Any], width: int) -> list[Line]:
     size = f"{nodes} node{'s' * (nodes != 1)}, {job['ranks']} rank{'s' * (job['ranks'] != 1)}"
     return [
         (f"slurm-io: {word} - {meaning}", f"bold {colour}"),
-        *_wrapped(f"{report['verdict_reason']}.", width, ""),
-        (f"job {job['id']}{name}{restart}, {job['user']}, {size}, {_state(job)}", "dim"),
-    ]
+        *_wrapped(_sentence(report["verdict_reason"]), width, ""),
+        *_wrapped(
+            f"job {job['id']}{name}{restart}, {job['user']}, {size}, {_state(job)}",
+            width, "    ", "dim",
+        ),
+    ]  # fmt: skip
+
+
+def _sentence(reason: str) -> str:
+    return f"{reason[:1].upper()}{reason[1:]}."
 
 
 def _state(job: Mapping[str, Any]) -> str:
     return f"{job['state'] or 'state unknown'}, {job['start'] or '?'} to {job['end'] or '?'}"
 
 
-def _numbers(report: Mapping[str, Any]) -> list[Line]:
+def _numbers(report: Mapping[str, Any], width: int) -> list[Line]:
     idle, time = report["idle"], report["time"]
     if idle["storage"]["value"] is None:
-        return [("GPU time lost to storage  not known", "bold")]
+        return [("GPU time lost to storage  not known", "bold"), *_steps_by_log(time, width)]
     storage = idle["storage"]
     lost = (
         f"GPU time lost to storage  {_percent(storage['value'])}  "
@@ -104,7 +123,39 @@ def _numbers(report: Mapping[str, Any]) -> list[Line]:
         f"{_duration(time['step_p50_s'])}, P99 {_duration(time['step_p99_s'])}; start-up "
         f"{_duration(time['startup_s'])}"
     )
-    return [(lost, "bold"), (base, ""), (split, ""), (steps, "")]
+    return [
+        *_wrapped(lost, width, "  ", "bold"),
+        *(line for text in (base, split, steps) for line in _wrapped(text, width, "    ")),
+    ]
+
+
+def _steps_by_log(time: Mapping[str, Any], width: int) -> list[Line]:
+    if time.get("source") is None:
+        return []
+    steps = (
+        f"  {time['steps']} steps by the {time['source']}: P50 {_duration(time['step_p50_s'])}, "
+        f"{time['throughput']:g} steps/s"
+    )
+    return _wrapped(steps, width, "    ")
+
+
+def _outside(report: Mapping[str, Any], width: int) -> list[Line]:
+    """What ranks and workers waited for, where nobody timed a batch."""
+    seen = report.get("outside")
+    if not seen or not seen["seen"]:
+        return []
+    head = "Seen from outside: what they waited for, which is not what training lost"
+    lines: list[Line] = [("", ""), *_wrapped(head, width, "", "bold")]
+    for one in seen["seen"]:
+        what = f"{one['role']}{'s' * (one['processes'] != 1)}"
+        shares = ", ".join(f"{name} {_percent(share)}" for name, share in one["shares"].items())
+        mounts = ", ".join(
+            f"{each['mount']} ({each['fstype'] or '?'}) {_percent(each['share'])}"
+            for each in one["mounts"]
+        )
+        text = f"{one['processes']} {what}: {shares} of {one['samples']} samples"
+        lines += _wrapped(text + (f"; storage: {mounts}" if mounts else ""), width, " " * 10)
+    return lines
 
 
 def _finding(finding: Mapping[str, Any], width: int) -> list[Line]:
@@ -174,22 +225,42 @@ def _coverage(seen: Mapping[str, Any], width: int) -> list[Line]:
         f"seen      nodes {len(seen['nodes_seen'])} of {expected}, ranks {seen['ranks_seen']}, "
         f"workers {_or_unknown(seen['workers_seen'])}; {states}"
     )
-    lines: list[Line] = [("", ""), (processes, "")]
-    for missing in seen["missing"][:_MAX_MISSING]:
-        lines += _wrapped(f"not seen  {missing['source']}: {missing['reason']}", width, " " * 10)
-    more = len(seen["missing"]) - _MAX_MISSING
+    lines: list[Line] = [("", ""), *_wrapped(processes, width, " " * 10)]
+    for text in _log_texts(seen.get("log")):
+        lines += _wrapped(f"log       {text}", width, " " * 10)
+    for text in _log_texts(seen.get("stack_check")):
+        lines += _wrapped(f"stacks    {text}", width, " " * 10)
+    missing = _by_reason(seen["missing"])
+    for reason, sources in list(missing.items())[:_MAX_MISSING]:
+        lines += _wrapped(f"not seen  {_some(sources)}: {reason}", width, " " * 10)
+    more = len(missing) - _MAX_MISSING
     return [*lines, (f"          and {more} more (see the JSON report)", "")] if more > 0 else lines
 
 
-def _overhead(cost: Mapping[str, Any]) -> list[Line]:
+def _log_texts(log: Mapping[str, Any] | None) -> list[str]:
+    """What another source than the hook says, and a warning where the hook does not agree."""
+    if log is None:
+        return []
+    return [log["text"], *([log["note"]] if log["note"] else [])]
+
+
+def _by_reason(missing: list[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Reason -> all sources it holds for: three rules without batches are one line."""
+    grouped: dict[str, list[str]] = {}
+    for one in missing:
+        grouped.setdefault(one["reason"], []).append(one["source"])
+    return grouped
+
+
+def _overhead(cost: Mapping[str, Any], wall_s: float | None, width: int) -> list[Line]:
     if cost["cpu_s"] is None:
         return []
-    share = (
-        f" ({_percent(cost['cpu_share'], 2)} of a core)" if cost["cpu_share"] is not None else ""
-    )
+    tells = cost["cpu_share"] is not None and (wall_s is None or wall_s >= _SHORT_S)
+    share = f" ({_percent(cost['cpu_share'], 2)} of a core)" if tells else ""
     memory = f", {cost['rss_mb']:.0f} MiB" if cost["rss_mb"] is not None else ""
     volume = f", {cost['bytes'] / 1e6:.1f} MB written" if cost["bytes"] is not None else ""
-    return [(f"own cost  {cost['cpu_s']:.1f} s CPU{share}{memory}{volume}", "dim")]
+    text = f"own cost  {cost['cpu_s']:.1f} s CPU{share}{memory}{volume}"
+    return _wrapped(text, width, " " * 10, "dim")
 
 
 def _wrapped(text: str, width: int, indent: str, style: str = "") -> list[Line]:

@@ -36,9 +36,10 @@ decode while they read look like both.
 
 Thresholds
 ----------
-``shares.data_storage`` 3 %, ``shares.data_cpu`` and ``shares.data_pipeline`` 5 % (below, a loader
-without workers does what it must), ``shares.data_unknown`` 3 %, all of training GPU time. At least
-20 steps and 5 s of training; below 200 steps and 10 minutes the finding says so.
+``thresholds.data_share`` (3 %) for storage and for an unknown cause, ``thresholds.storage_share``
+(5 %) for many small losses together; 5 % for CPU and for pipeline, which no key changes (below, a
+loader without workers does what it must). All of training GPU time. At least 20 steps and 5 s of
+training; below 200 steps and 10 minutes the finding says so.
 """
 
 from __future__ import annotations

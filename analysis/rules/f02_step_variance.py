@@ -30,8 +30,9 @@ steps make P99 a single step.
 
 Thresholds
 ----------
-``variance.p99_over_p50`` 3, ``variance.p99_minus_p50_s`` 1 s and ``variance.p99_minus_p50_of_p50``
-10 %, ``variance.aligned_share`` 60 %, ``variance.lift`` 3; at least 200 steps or 10 minutes.
+``thresholds.step_spread_ratio`` (3), ``thresholds.step_spread_s`` (1 s) and
+``thresholds.step_spread_share`` (10 %); 60 % of the slow steps and three times as often, which no
+key changes; at least 200 steps or 10 minutes.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ a save that the file system could take.
 
 Thresholds
 ----------
-``shares.checkpoint`` 1 % of training GPU time; at least 20 steps and 5 s of training.
+``thresholds.checkpoint_share`` (1 %) of training GPU time; at least 20 steps and 5 s of training.
 """
 
 from __future__ import annotations

@@ -58,12 +58,23 @@ class Member:
 
 
 @dataclass(frozen=True)
+class StackWindows:
+    """How stacks are recorded: `share` of one core; `spool`, for files that no name leads to;
+    `as_root`: py-spy stays root."""
+
+    share: float
+    spool: Path
+    as_root: bool = False
+
+
+@dataclass(frozen=True)
 class Context:
     """What a collector may look at.
 
     `members` returns the job's processes as of this tick. `phase_of` tells what the rank with a
     given pid is in at this very moment, (phase, loader id or None), read from the hook's ring;
-    ("none", None) without a hook.
+    ("none", None) without a hook. `uid` is the job's user, None when it is not known. `gpus` is
+    that of :class:`slurm_io.model.SamplerSpec`. `stacks` is None where nobody asked for them.
     """
 
     proc_root: Path
@@ -72,10 +83,17 @@ class Context:
     cgroup_paths: Callable[[], Sequence[str]]
     capacity_mounts: Callable[[], Sequence[str]]
     phase_of: Callable[[int], tuple[str, int | None]]
+    uid: int | None = None
+    gpus: str | None = None
+    stacks: StackWindows | None = None
 
 
 class Collector(Protocol):
-    """One source. Rows follow the columns of `table` in schema order, clocks included."""
+    """One source. Rows follow the columns of `table` in schema order, clocks included.
+
+    One that keeps a helper process has `helper_cpu_s` too: CPU seconds of helpers that live, by
+    their own word, so that they count before anybody waits for them.
+    """
 
     name: str
     table: str
@@ -90,7 +108,8 @@ class Collector(Protocol):
 
     def facts(self) -> dict[str, object]:
         """What belongs into meta.json under this collector's name (device list, mounts); asked for
-        once more after :meth:`close`."""
+        once more after :meth:`close`. A "state" and "reason" among it count instead of what
+        :meth:`open` said: more may be known by now."""
 
     def close(self) -> None:
         """Give descriptors back."""

@@ -6,14 +6,16 @@ Source
     blkio.throttle.io_service_bytes_recursive.
 
 Columns
-    Table ``cgroup``, one row per group and tick. The limit is the tightest on the way up to the
-    root. ``read_bytes`` and ``write_bytes`` count disks with nothing below them, and never network
+    Table ``cgroup``, one row per group and tick, also when it holds no process: a step that crashed
+    can leave a job that has its GPUs and does nothing. The limit is the tightest on the way up to
+    the root. ``read_bytes`` and ``write_bytes`` count disks with nothing below them, and never network
     file systems. A controller that is not split by job (v1 blkio often stays with slurmd) is null.
 
 Needs
     A control group of the job's own (Slurm's cgroup plugins, or a container). Block I/O on v2 needs
     ``EnableExtraControllers=io`` in cgroup.conf (Slurm 25.05 and later). Processes of a container
-    that was started through a daemon (docker) lie outside the job's group and are not seen here.
+    that was started through a daemon (docker) lie outside the job's group: this table does not have
+    them, the process table does when their environment names the job.
 
 Cost
     0.1 ms of CPU a tick and group with caches warm, 0.3 ms when the machine did other work in
@@ -31,6 +33,7 @@ from slurm_io.host.cgroup_limits import memory_limit_bytes
 from slurm_io.host.job_cgroups import JobCgroup, resolve_cgroup, unified_root, v1_controllers
 
 _LIMIT_PERIOD_NS = 30 * 1_000_000_000
+_SOON_NS = 3 * 1_000_000_000
 
 
 @dataclass
@@ -39,7 +42,8 @@ class _Group:
 
     source: CgroupSource
     limit_bytes: int | None
-    limit_mono_ns: int
+    found_ns: int
+    look_again_ns: int
     last: CgroupCounters | None = None
     last_mono_ns: int = 0
 
@@ -56,7 +60,7 @@ class Cgroup:
         self._context: Context | None = None
         self._groups: dict[str, _Group] = {}
         self._is_lowest: LowestDevices | None = None
-        self._missing: dict[str, dict[str, object]] = {}
+        self._seen: dict[str, dict[str, object]] = {}
 
     def open(self, context: Context) -> Availability:
         """A job's group may come with its first step, after the sampler: then state is partial."""
@@ -65,12 +69,7 @@ class Cgroup:
         if unified_root(context.sys_root) is None and not v1_controllers(context.sys_root):
             return Availability("off", "no control groups are mounted")
         self._follow_paths(0)
-        if not self._groups:
-            return Availability("partial", "the job has no control group of its own yet")
-        reasons = {str(why) for group in self._missing.values() for why in group.values()}
-        return (
-            Availability("partial", "; ".join(sorted(reasons))) if reasons else Availability("on")
-        )
+        return self._availability()
 
     def collect(self, tick: Tick) -> list[Row]:
         """One row for each of the job's groups, none at a group's first tick."""
@@ -79,18 +78,26 @@ class Cgroup:
         return [row for row in rows if row is not None]
 
     def facts(self) -> dict[str, object]:
-        """Version of each group and what it does not tell."""
-        return {
-            "groups": {
-                path: {"version": group.source.cgroup.version, "missing": self._missing.get(path)}
-                for path, group in self._groups.items()
-            }
-        }
+        """Version of each group there was and what it does not tell; `state` as it is by now."""
+        now = self._availability()
+        return {"groups": dict(self._seen), "state": now.state, "reason": now.reason}
 
     def close(self) -> None:
         """Give the descriptors back."""
         for path in list(self._groups):
             self._forget(path)
+
+    def _availability(self) -> Availability:
+        if not self._seen:
+            return Availability("partial", "the job has had no control group of its own here")
+        reasons = {
+            str(why)
+            for group in self._seen.values()
+            for why in dict(group["missing"]).values()  # type: ignore[call-overload]
+        }
+        return (
+            Availability("partial", "; ".join(sorted(reasons))) if reasons else Availability("on")
+        )
 
     def _follow_paths(self, mono_ns: int) -> None:
         assert self._context is not None and self._is_lowest is not None
@@ -101,8 +108,25 @@ class Cgroup:
             cgroup = _best(resolve_cgroup(self._context.sys_root, path))
             if cgroup is not None:
                 source = CgroupSource(cgroup, self._is_lowest)
-                self._groups[path] = _Group(source, memory_limit_bytes(cgroup), mono_ns)
-                self._missing[path] = dict(source.missing())
+                limit_bytes = memory_limit_bytes(cgroup)
+                self._groups[path] = _Group(source, limit_bytes, mono_ns, mono_ns + _SOON_NS)
+                self._note(path, source)
+
+    def _look_again(self, path: str, group: _Group, mono_ns: int) -> None:
+        """Limits change, and in the beginning controllers join: Slurm makes the v1 groups one after
+        the other."""
+        assert self._context is not None and self._is_lowest is not None
+        cgroup = _best(resolve_cgroup(self._context.sys_root, path))
+        if cgroup is not None and cgroup.folders.keys() > group.source.cgroup.folders.keys():
+            group.source.close()
+            group.source = CgroupSource(cgroup, self._is_lowest)
+            self._note(path, group.source)
+        group.limit_bytes = memory_limit_bytes(group.source.cgroup)
+        is_young = mono_ns - group.found_ns < _LIMIT_PERIOD_NS
+        group.look_again_ns = mono_ns + (_SOON_NS if is_young else _LIMIT_PERIOD_NS)
+
+    def _note(self, path: str, source: CgroupSource) -> None:
+        self._seen[path] = {"version": source.cgroup.version, "missing": dict(source.missing())}
 
     def _forget(self, path: str) -> None:
         self._groups.pop(path).source.close()
@@ -113,9 +137,8 @@ class Cgroup:
         if now is None:
             self._forget(path)
             return None
-        if tick.mono_ns - group.limit_mono_ns >= _LIMIT_PERIOD_NS:
-            group.limit_bytes = memory_limit_bytes(group.source.cgroup)
-            group.limit_mono_ns = tick.mono_ns
+        if tick.mono_ns >= group.look_again_ns:
+            self._look_again(path, group, tick.mono_ns)
         before, last_mono_ns = group.last, group.last_mono_ns
         group.last, group.last_mono_ns = now, tick.mono_ns
         if before is None or tick.mono_ns <= last_mono_ns:

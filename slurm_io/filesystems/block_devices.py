@@ -6,14 +6,17 @@ layer, so counters of different layers must never be added. `parent` and `slaves
 
 from __future__ import annotations
 
+import os
 import re
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from slurm_io.filesystems.diskstats import SECTOR_BYTES
 from slurm_io.filesystems.mounts import Mount, MountTable
 from slurm_io.host.read import read_optional_line, read_optional_number
+from slurm_io.records import asdict, dataclass
+
+if TYPE_CHECKING:  # 3 ms, of which a prolog needs nothing
+    from pathlib import Path
 
 Role = Literal["disk", "partition", "md", "dm", "mpath", "loop"]
 
@@ -55,7 +58,13 @@ def is_ignored(name: str) -> bool:
     return _IGNORED.fullmatch(name) is not None
 
 
-def read_device(sys_root: Path, name: str) -> BlockDevice | None:
+def head_of(name: str) -> str | None:
+    """The head that a path of native NVMe multipath belongs to; None for any other device."""
+    found = _NVME_PATH.fullmatch(name)
+    return f"nvme{found[1]}n{found[2]}" if found else None
+
+
+def read_device(sys_root: str | Path, name: str) -> BlockDevice | None:
     """The device called `name` as in /proc/diskstats; None when it is of no interest here.
 
     Without sysfs the name alone decides the role. ``nbd`` without size is no device.
@@ -64,30 +73,30 @@ def read_device(sys_root: Path, name: str) -> BlockDevice | None:
         return None
     folder = _folder(sys_root, name)
     role = _role(folder, name)
-    disk = folder.resolve().parent if role == "partition" else folder
-    size_sectors = read_optional_number(folder / "size")
+    disk = os.path.dirname(os.path.realpath(folder)) if role == "partition" else folder
+    size_sectors = read_optional_number(f"{folder}/size")
     if name.startswith("nbd") and not size_sectors:
         return None
-    rotational = read_optional_number(disk / "queue" / "rotational")
+    rotational = read_optional_number(f"{disk}/queue/rotational")
     return BlockDevice(
         name=name,
         role=role,
         parent=_parent(disk, name, role),
         slaves=_slaves(folder),
-        major_minor=read_optional_line(folder / "dev"),
+        major_minor=read_optional_line(f"{folder}/dev"),
         size_bytes=None if size_sectors is None else size_sectors * SECTOR_BYTES,
         rotational=None if rotational is None else rotational == 1,
-        model=read_optional_line(disk / "device" / "model"),
-        dm_name=read_optional_line(folder / "dm" / "name"),
-        backing_file=read_optional_line(folder / "loop" / "backing_file"),
-        counts=read_optional_number(disk / "queue" / "iostats") != 0,
+        model=read_optional_line(f"{disk}/device/model"),
+        dm_name=read_optional_line(f"{folder}/dm/name"),
+        backing_file=read_optional_line(f"{folder}/loop/backing_file"),
+        counts=read_optional_number(f"{disk}/queue/iostats") != 0,
     )
 
 
 class BlockDevices:
     """Devices by name, read from /sys when first asked for."""
 
-    def __init__(self, sys_root: Path) -> None:
+    def __init__(self, sys_root: str | Path) -> None:
         self._sys_root = sys_root
         self._found: dict[str, BlockDevice | None] = {}
 
@@ -120,7 +129,7 @@ class BlockDevices:
                     below.append(device.parent)
                 else:
                     leaves[device.name] = None
-            level = below
+            level = list(dict.fromkeys(below))  # else many on the same ones multiply by layers
         return tuple(leaves)
 
 
@@ -152,25 +161,25 @@ def device_of_mount(
     return None
 
 
-def _folder(sys_root: Path, name: str) -> Path:
+def _folder(sys_root: str | Path, name: str) -> str:
     # /sys/class/block holds partitions too, as links; a slash in a name is spelt "!" there.
     name = name.replace("/", "!")
-    folder = sys_root / "class" / "block" / name
-    return folder if folder.exists() else sys_root / "block" / name
+    folder = f"{sys_root}/class/block/{name}"
+    return folder if os.path.exists(folder) else f"{sys_root}/block/{name}"
 
 
-def _role(folder: Path, name: str) -> Role:
-    if (folder / "partition").exists() or _NVME_PATH_PARTITION.fullmatch(name):
+def _role(folder: str, name: str) -> Role:
+    if os.path.exists(f"{folder}/partition") or _NVME_PATH_PARTITION.fullmatch(name):
         return "partition"
-    if _NVME_PATH.fullmatch(name):
+    if head_of(name) is not None:
         return "mpath"
-    if (folder / "dm").exists() or re.fullmatch(r"dm-\d+", name):
+    if os.path.exists(f"{folder}/dm") or re.fullmatch(r"dm-\d+", name):
         return "dm"
-    if (folder / "md").exists() or re.fullmatch(r"md(\d+|_\w+)", name):
+    if os.path.exists(f"{folder}/md") or re.fullmatch(r"md(\d+|_\w+)", name):
         return "md"
     if re.fullmatch(r"loop\d+", name):
         return "loop"
-    return "disk" if folder.exists() else _role_by_name(name)
+    return "disk" if os.path.exists(folder) else _role_by_name(name)
 
 
 def _role_by_name(name: str) -> Role:
@@ -179,23 +188,27 @@ def _role_by_name(name: str) -> Role:
     return "disk"
 
 
-def _parent(disk: Path, name: str, role: Role) -> str | None:
+def _parent(disk: str, name: str, role: Role) -> str | None:
     if role == "mpath":
-        found = _NVME_PATH.fullmatch(name)
-        return f"nvme{found[1]}n{found[2]}" if found else None
+        return head_of(name)
     if role != "partition":
         return None
-    if (disk / "size").exists():
-        return disk.name.replace("!", "/")
+    if os.path.exists(f"{disk}/size"):
+        return os.path.basename(disk).replace("!", "/")
     found = re.fullmatch(r"((?:sd|hd|vd|xvd)[a-z]+)\d+|(.*\d)p\d+", name)
     return (found[1] or found[2]) if found else None
 
 
-def _slaves(folder: Path) -> tuple[str, ...]:
-    try:
-        names = sorted(path.name for path in (folder / "slaves").iterdir())
-    except OSError:
-        names = []
-    if not names and (folder / "md").is_dir():
-        names = sorted(path.name.removeprefix("dev-") for path in (folder / "md").glob("dev-*"))
+def _slaves(folder: str) -> tuple[str, ...]:
+    names = _names_in(f"{folder}/slaves")
+    if not names:
+        members = (name for name in _names_in(f"{folder}/md") if name.startswith("dev-"))
+        names = sorted(name.removeprefix("dev-") for name in members)
     return tuple(name.replace("!", "/") for name in names)
+
+
+def _names_in(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []

@@ -18,6 +18,7 @@ from . import greeting, record, text
 _MAP_POPULATE = getattr(mmap, "MAP_POPULATE", 0x8000)  # named since 3.10, the same on x86 and ARM
 _BYTES = record.HEADER_BYTES + record.RECORD_BYTES * record.N_RECORDS
 _MASK = record.N_RECORDS - 1
+_FIRST_PID_NAMESPACE = "4026531836"  # PROC_PID_INIT_INO of the kernel
 
 
 class Ring:
@@ -74,7 +75,7 @@ def create_ring(folder: str) -> Ring:
     if sys.byteorder != "little":  # the hot path stores native words
         raise OSError(errno.ENOTSUP, "rings are little endian, this machine is not")
     starttime = greeting.process_starttime()
-    path = os.path.join(folder, "ring-%d-%d" % (os.getpid(), starttime))
+    path = os.path.join(folder, "ring-%d-%d%s" % (os.getpid(), starttime, _pid_namespace()))
     fd = _open_new(path)
     try:
         os.posix_fallocate(fd, 0, _BYTES)
@@ -88,12 +89,22 @@ def create_ring(folder: str) -> Ring:
     return Ring(mapped)
 
 
+def _pid_namespace() -> str:
+    """``.NUMBER`` in a pid namespace of its own (containers): two of them count alike, and their
+    processes may start in the same tick. Nothing in the machine's own."""
+    try:
+        number = os.readlink("/proc/self/ns/pid")[len("pid:[") : -1]
+    except OSError:
+        return ""
+    return "" if number == _FIRST_PID_NAMESPACE or not number.isdigit() else "." + number
+
+
 def _open_new(path: str) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         return os.open(path, flags, 0o600)
     except FileExistsError:
-        # The name holds our pid and start time: it is our own, from before an exec of this process.
+        # The name holds our pid, start time and namespace: it is our own, from before an exec.
         os.unlink(path)
         return os.open(path, flags, 0o600)
 

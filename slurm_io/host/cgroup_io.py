@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-_LOOP_MAJOR = b"7"
+_NO_DISKS = (b"1", b"2", b"7", b"11")
+"""Majors of RAM disks, floppies, loop devices (their bytes show on what lies below, or nowhere) and
+optical drives. zram has no fixed one."""
 
 ReadAndWritten = tuple[int, int]
 IsCounted = Callable[[bytes], bool]
@@ -40,24 +42,27 @@ def blkio_bytes(text: bytes, is_counted: IsCounted) -> ReadAndWritten:
 
 
 class LowestDevices:
-    """Tells devices with nothing below from stacked ones, by ``/sys/dev/block/M:m/slaves``."""
+    """Tells disks with nothing below from stacked devices, by ``/sys/dev/block/M:m/slaves``."""
 
     def __init__(self, sys_root: Path) -> None:
         self._folder = sys_root / "dev" / "block"
         self._known: dict[bytes, bool] = {}
 
     def __call__(self, major_minor: bytes) -> bool:
-        """True when the device's bytes show on no device below it (loop devices' do)."""
+        """True for a disk whose bytes show on no device below it."""
         if major_minor not in self._known:
             self._known[major_minor] = self._is_lowest(major_minor)
         return self._known[major_minor]
 
     def _is_lowest(self, major_minor: bytes) -> bool:
-        if major_minor.partition(b":")[0] == _LOOP_MAJOR:
+        if major_minor.partition(b":")[0] in _NO_DISKS:
             return False
         try:
-            return not any((self._folder / major_minor.decode() / "slaves").iterdir())
-        except (OSError, UnicodeDecodeError):
+            folder = self._folder / major_minor.decode()
+            if folder.resolve().name.startswith("zram"):
+                return False
+            return not any((folder / "slaves").iterdir())
+        except (OSError, ValueError):  # a name with a null byte, or no UTF-8
             return True
 
 

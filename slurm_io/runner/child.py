@@ -96,6 +96,17 @@ def wait_for_command(launched: Launched) -> CommandEnd:
     return replace(talk.end, told_to_end=talk.told_to_end)
 
 
+def stop(sampler: subprocess.Popen[bytes]) -> None:
+    """Ask the sampler to end; a sampler that does not is killed: its stream stays readable."""
+    with contextlib.suppress(ProcessLookupError):
+        sampler.send_signal(signal.SIGTERM)
+    try:
+        sampler.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        sampler.kill()
+        sampler.wait()
+
+
 class _Talk:
     """The launcher's lines, read as they come."""
 

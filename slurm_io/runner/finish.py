@@ -28,12 +28,20 @@ def finish(place: Place, end: CommandEnd, *, report: bool, stayed: int = 0) -> N
     """
     exit_code = None if end.errno is not None else os.waitstatus_to_exitcode(end.status)
     write_job_file(place, exit_code=exit_code)
-    _child(place, "slurm_io.store.seal", str(place.spool))  # what it cannot seal goes as it is
     missing = (f"{stayed} tasks outlived their sampler",) if stayed else ()
-    if _deliver(place, missing):
-        shutil.rmtree(place.spool, ignore_errors=True)
+    if bring_home(place, missing):
         _analyse(place, report)
     _tell(place, report)
+
+
+def bring_home(place: Place, missing: tuple[str, ...] = ()) -> bool:
+    """Seal the spool, deliver it and remove it; False, with the reason in ``run.log``, when it
+    could not be delivered and stays."""
+    child(place, "slurm_io.store.seal", str(place.spool))  # what it cannot seal goes as it is
+    delivered = _deliver(place, missing)
+    if delivered:
+        shutil.rmtree(place.spool, ignore_errors=True)
+    return delivered
 
 
 def _analyse(place: Place, report: bool) -> None:
@@ -43,11 +51,11 @@ def _analyse(place: Place, report: bool) -> None:
         if len(place.nodes) > 1:
             write_exit_code(place.store)
         if report:
-            _child(place, "slurm_io.analysis.api", str(place.store))
+            child(place, "slurm_io.analysis.api", str(place.store))
 
     def compact() -> None:
         if report:
-            _compact(place)
+            compact_store(place)
 
     try:
         if len(place.nodes) == 1:
@@ -59,11 +67,11 @@ def _analyse(place: Place, report: bool) -> None:
         _note(place, f"not analysed: {error}")
 
 
-def _compact(place: Place) -> None:
+def compact_store(place: Place) -> None:
     """A long or wide job's files become a dozen; what cannot be compacted stays as it is."""
     if is_worthwhile(place.store):
         leader = (place.node,) if len(place.nodes) > 1 else ()
-        _child(place, "slurm_io.store.compact", str(place.store), *leader)
+        child(place, "slurm_io.store.compact", str(place.store), *leader)
 
 
 def _deliver(place: Place, missing: tuple[str, ...]) -> bool:
@@ -77,7 +85,7 @@ def _deliver(place: Place, missing: tuple[str, ...]) -> bool:
     return True
 
 
-def _child(place: Place, module: str, *arguments: str) -> None:
+def child(place: Place, module: str, *arguments: str) -> None:
     """Run ``python -m MODULE ARGUMENTS`` quietly; its complaints go to ``run.log``."""
     done = subprocess.run(
         [sys.executable, "-m", module, *arguments],

@@ -20,7 +20,8 @@ from slurm_io.errors import StoreError, UsageError
 from slurm_io.model import JobIdentity
 from slurm_io.runner.step import Step
 from slurm_io.store.compacted import told_inside
-from slurm_io.store.files import read_json, read_json_if_there, write_all, write_json_atomic
+from slurm_io.store.files import read_json, write_all, write_json_atomic
+from slurm_io.store.small_files import is_known_version, read_or_note
 
 STORE_FILE = "job.json"
 _NODE_FILES = "job.*.json"
@@ -48,7 +49,7 @@ def _own_suffix() -> str:
 def make_folder(store: Path) -> Path:
     """The folder, absolute; UsageError when it cannot be made or written to."""
     try:
-        store.mkdir(parents=True, exist_ok=True)
+        store.mkdir(mode=0o700, parents=True, exist_ok=True)  # paths and command lines are private
     except OSError as error:
         raise UsageError(
             f"cannot make the store {store}: {error.strerror}; give another with -o"
@@ -74,14 +75,30 @@ def claim(store: Path, facts: dict[str, Any], node: str) -> bool:
     return _create(store / node_file(node), own)
 
 
+def open_shared(store: Path, facts: dict[str, Any]) -> bool:
+    """Take `store` for nodes that will :func:`join` it; False when another run has it."""
+    return _create(store / STORE_FILE, {**facts, "spool": None})
+
+
+def join(store: Path, facts: dict[str, Any], node: str) -> bool:
+    """Take part in the store that waits for `node`; False when it does not. Raises OSError."""
+    own = {**facts, "nodes_expected": [node]}
+    return _is_of_same_step(store, facts, node) and _create(store / node_file(node), own)
+
+
 def node_file(node: str) -> str:
     """Name of the file that one node of several writes."""
     return f"job.{node}.json"
 
 
 def told_by_nodes(store: Path) -> list[dict[str, Any]]:
-    """``job.json`` and every ``job.<node>.json`` that can be read, or was when it was compacted."""
-    first = read_json_if_there(store / STORE_FILE)
+    """``job.json`` and every ``job.<node>.json`` that can be read, or was when it was compacted.
+
+    StoreError when a newer slurm_io wrote ``job.json``.
+    """
+    first = read_or_note(store / STORE_FILE, [])
+    if first is not None and not is_known_version(store / STORE_FILE, first, []):
+        first = None
     of_nodes = {node_file(node): told for node, told in told_inside(store).items()}
     for path in store.glob(_NODE_FILES):
         with contextlib.suppress(StoreError):
@@ -101,7 +118,8 @@ def write_exit_code(store: Path) -> None:
 
     To be called by one node at a time. Raises StoreError.
     """
-    told, *of_nodes = told_by_nodes(store)
+    told = read_json(store / STORE_FILE)
+    of_nodes = told_by_nodes(store)[1:]
     codes = [each.get("exit_code") for each in of_nodes]
     failed = next((code for code in codes if code), None)
     is_known = len(codes) == len(told["nodes_expected"]) and None not in codes

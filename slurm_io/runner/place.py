@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from slurm_io.errors import StoreError, UsageError
-from slurm_io.model import LOCAL_CLUSTER, JobIdentity, SamplerSpec
+from slurm_io.model import LOCAL_CLUSTER, STACKS_SHARE, JobIdentity, SamplerSpec
 from slurm_io.runner.job_store import candidates, claim, make_folder, write_own
 from slurm_io.runner.meeting import Meeting, meet
 from slurm_io.runner.step import Step, read_step
+from slurm_io.slurm.gpu_words import gpus_of_user
 
 LOCK_FILE = "runner.lock"
 
@@ -30,6 +31,7 @@ class Place:
     """The folders of one run. `store` is the user's, `spool` and `ring_dir` are temporary.
 
     `lock_fd` holds the spool as long as this process lives (:mod:`slurm_io.runner.recover`).
+    `together_with` names the nodes of a store that others than a step's tasks share.
     """
 
     job: JobIdentity
@@ -40,10 +42,13 @@ class Place:
     argv: tuple[str, ...]
     lock_fd: int | None
     step: Step | None = None
+    together_with: tuple[str, ...] = ()
 
     @property
     def nodes(self) -> tuple[str, ...]:
         """The nodes that write into the store."""
+        if self.together_with:
+            return self.together_with
         return self.step.nodes if self.step is not None and self.step.is_shared else (self.node,)
 
 
@@ -66,31 +71,33 @@ def prepare(
     output: Path | None,
     spool_parent: Path | None,
     meeting: Meeting | None = None,
+    stacks: bool = False,
 ) -> Place:
     """Make the folders and write ``job.json`` and ``sampler.json``; UsageError names the folder.
 
-    The rings go into the folder of the `meeting` that this process leads.
+    The rings go into the folder of the `meeting` that this process leads. `stacks`: record them.
     """
     job, node = identity(os.environ), node_name(os.environ)
     step = read_step(os.environ, node)
     is_cut_off = meeting is None and step is not None and step.is_shared
     stores = candidates(output, job, step, numbered=is_cut_off)
-    spool = _make_spool(spool_parent)
-    ring_dir = _make_ring_dir() if meeting is None else meeting.folder
+    spool = make_spool(spool_parent)
+    ring_dir = make_ring_dir() if meeting is None else meeting.folder
     try:
         draft = Place(job, node, spool, spool, ring_dir, argv, hold(spool), step)
-        _write_spec(draft)
-        return _settle(draft, stores)
+        _write_spec(draft, stacks)
+        return settle(draft, stores)
     except (OSError, StoreError, UsageError) as error:
         shutil.rmtree(spool, ignore_errors=True)
         if meeting is None:
             shutil.rmtree(ring_dir, ignore_errors=True)
         if isinstance(error, UsageError):
             raise
-        raise UsageError(f"{error}: give another folder with -o or --spool") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"{reason}: give another folder with -o or --spool") from error
 
 
-def _settle(draft: Place, stores: Iterable[Path]) -> Place:
+def settle(draft: Place, stores: Iterable[Path]) -> Place:
     """Take the first free store; last of all, for ``job.json`` leads others to the spool."""
     tried = None
     for tried in stores:
@@ -100,14 +107,16 @@ def _settle(draft: Place, stores: Iterable[Path]) -> Place:
     raise UsageError(f"{tried} already holds a run: give another folder with -o")
 
 
-def _write_spec(place: Place) -> None:
+def _write_spec(place: Place, stacks: bool) -> None:
     """Tell the sampler."""
     spec = SamplerSpec(
         job=place.job,
         node=place.node,
         mode="user",
+        stacks_share=STACKS_SHARE if stacks else 0.0,
         spool=str(place.spool),
         ring_dir=str(place.ring_dir),
+        gpus=gpus_of_user(os.environ),
     )
     (place.spool / "sampler.json").write_text(json.dumps(spec.to_dict(), indent=1))
 
@@ -184,7 +193,7 @@ def _user_name() -> str:
         return str(os.getuid())
 
 
-def _make_spool(parent: Path | None) -> Path:
+def make_spool(parent: Path | None) -> Path:
     """A folder of the user's own on a local disk, so that recording never adds to the job's I/O."""
     try:
         return Path(tempfile.mkdtemp(prefix=spool_prefix(), dir=parent))
@@ -194,7 +203,8 @@ def _make_spool(parent: Path | None) -> Path:
         ) from error
 
 
-def _make_ring_dir() -> Path:
+def make_ring_dir() -> Path:
+    """A folder of the user's own for rings."""
     return Path(tempfile.mkdtemp(prefix=ring_dir_prefix(), dir=_memory_folder()))
 
 

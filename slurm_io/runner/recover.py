@@ -76,8 +76,10 @@ def _seal_and_deliver(store: Path, node: str, spool: Path, told: dict[str, Any])
     is_new = node not in arrived(store)
     if is_new:
         missing = tuple(f"{name} could not be sealed" for name in seal_spool(spool).failed)
-        deliver(spool, store, node, clean=False, missing=("slurm-io run was killed", *missing))
-    _remove_rings(spec.get("ring_dir"))
+        killed = "slurm-io attach" if spec.get("attached_by") else "slurm-io run"
+        deliver(spool, store, node, clean=False, missing=(f"{killed} was killed", *missing))
+    if not spec.get("reads_along"):  # the rings of the recording beside us are not ours
+        _remove_rings(spec.get("ring_dir"))
     _remove_spool(spool)
     return is_new
 
@@ -103,7 +105,13 @@ def _is_own_folder(path: Path) -> bool:
 
 
 def _remove_rings(ring_dir: object) -> None:
-    if not isinstance(ring_dir, str) or not Path(ring_dir).name.startswith(ring_dir_prefix()):
+    if not isinstance(ring_dir, str):
+        return
+    base = Path(ring_dir).parent  # of a hook that an attach had loaded
+    if base.name.startswith(ring_dir_prefix()) and _is_own_folder(base):
+        shutil.rmtree(base, ignore_errors=True)
+        return
+    if not Path(ring_dir).name.startswith(ring_dir_prefix()):
         return
     if not _is_own_folder(Path(ring_dir)):
         return

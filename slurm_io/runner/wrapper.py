@@ -16,14 +16,13 @@ import os
 import resource
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 from slurm_io.errors import SlurmIoError
-from slurm_io.runner.child import CommandEnd, launch, wait_for_command
+from slurm_io.runner.child import CommandEnd, launch, stop, wait_for_command
 from slurm_io.runner.finish import finish
 from slurm_io.runner.follow import become
 from slurm_io.runner.meeting import Meeting
@@ -41,6 +40,7 @@ class RunOptions:
     spool_parent: Path | None = None
     hook: bool = True
     report: bool = True
+    stacks: bool = False
 
 
 def run_command(options: RunOptions) -> int:
@@ -60,7 +60,9 @@ def run_command(options: RunOptions) -> int:
 
 def _record(options: RunOptions, meeting: Meeting | None) -> CommandEnd:
     """Prepare, run the command under a sampler, bring the recording home."""
-    place = prepare(options.argv, options.output, options.spool_parent, meeting)
+    place = prepare(
+        options.argv, options.output, options.spool_parent, meeting, stacks=options.stacks
+    )
     try:
         began_s = time.monotonic()
         if meeting is not None:
@@ -72,7 +74,7 @@ def _record(options: RunOptions, meeting: Meeting | None) -> CommandEnd:
         stayed = 0
         if meeting is not None and place.step is not None:
             stayed = see_out(meeting, place.step, began_s, end, launched.sampler)
-        _stop(launched.sampler)
+        stop(launched.sampler)
         with contextlib.suppress(SlurmIoError, OSError):  # the exit code is the command's
             finish(place, end, report=options.report, stayed=stayed)
     finally:
@@ -94,17 +96,6 @@ def _release_pipes() -> None:
     if not os.isatty(2):
         os.dup2(null, 2)
     os.close(null)
-
-
-def _stop(sampler: subprocess.Popen[bytes]) -> None:
-    """Ask the sampler to end; a sampler that does not is killed: its stream stays readable."""
-    with contextlib.suppress(ProcessLookupError):
-        sampler.send_signal(signal.SIGTERM)
-    try:
-        sampler.wait(timeout=10)
-    except subprocess.TimeoutExpired:
-        sampler.kill()
-        sampler.wait()
 
 
 def _leave_as(end: CommandEnd) -> int:

@@ -16,20 +16,27 @@ _LOOK_AGAIN_NS = 30 * _NS  # for a source that is absent: a mount may come later
 
 @dataclass
 class Usage:
-    """What a collector did and cost. `children_cpu_s` is the CPU time of probes it started."""
+    """What a collector did and cost. `children_cpu_s` is the CPU time of probes it started,
+    `helper_cpu_s` that of a helper which still lives and so has not been waited for."""
 
     runs: int = 0
     failures: int = 0
     cpu_ns: int = 0
     children_cpu_s: float = 0.0
+    helper_cpu_s: float = 0.0
     last_error: str | None = None
+
+    @property
+    def all_children_cpu_s(self) -> float:
+        """Of children that ended and of those that live."""
+        return self.children_cpu_s + self.helper_cpu_s
 
     def to_dict(self) -> dict[str, Any]:
         """As self.json holds it."""
         return {
             "runs": self.runs,
             "failures": self.failures,
-            "cpu_s": round(self.cpu_ns / _NS + self.children_cpu_s, 6),
+            "cpu_s": round(self.cpu_ns / _NS + self.all_children_cpu_s, 6),
             "last_error": self.last_error,
         }
 
@@ -53,7 +60,9 @@ class Metered:
         usage.cpu_ns += time.process_time_ns() - self._cpu_ns
         if self._has_children:
             children_s = children_cpu_s() - self._children_s
-            usage.children_cpu_s += children_s if children_s < _LARGEST_CHILD_S else 0.0
+            # A helper that ended brings in at once what it used in all its life.
+            is_ours = children_s < _LARGEST_CHILD_S + usage.helper_cpu_s
+            usage.children_cpu_s += children_s if is_ours else 0.0
         usage.runs += 1
         if isinstance(error, Exception):
             usage.failures += 1
@@ -90,9 +99,11 @@ class CollectorRunner:
             return []
         interval_ns = None if self._last_ns is None else mono_ns - self._last_ns
         self._last_ns = mono_ns
+        rows: list[Row] = []
         with Metered(self.usage, has_children=True):
-            return self.collector.collect(Tick(ts_ns, mono_ns, interval_ns))
-        return []
+            rows = self.collector.collect(Tick(ts_ns, mono_ns, interval_ns))
+        self.usage.helper_cpu_s = getattr(self.collector, "helper_cpu_s", 0.0)
+        return rows
 
     def facts(self) -> dict[str, Any]:
         """The collector's entry of ``sources`` in meta.json."""
@@ -103,12 +114,13 @@ class CollectorRunner:
             except Exception as error:  # noqa: BLE001 - facts are worth less than the rest
                 facts = {"facts_error": f"{type(error).__name__}: {error}"[:300]}
         availability = self.availability
-        return {**facts, "state": availability.state, "reason": availability.reason}
+        return {"state": availability.state, "reason": availability.reason, **facts}
 
     def close(self) -> None:
         """Close the source, whatever it thinks of that."""
         with Metered(self.usage, has_children=True):
             self.collector.close()
+        self.usage.helper_cpu_s = getattr(self.collector, "helper_cpu_s", 0.0)
 
     def _look_again(self, mono_ns: int) -> None:
         looked_ns, context = self._looked_ns, self._context

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from slurm_io.collectors.base import Member
 from slurm_io.errors import HostError
-from slurm_io.host.job_cgroups import JobCgroup, find_job_cgroups, processes_in
 from slurm_io.host.read import read_bytes, read_optional_text
 from slurm_io.model import SamplerSpec
+from slurm_io.sampler.environ_ranks import EnvironRanks
+from slurm_io.sampler.job_groups import JobGroups
+from slurm_io.sampler.listed_pids import ListedPids
 from slurm_io.sampler.membership import Membership
 from slurm_io.sampler.processes import Process, ProcessTable
 from slurm_io.sampler.registered import RegisteredTasks
 from slurm_io.sampler.roles import Image, RoleJudge, program_of
+from slurm_io.sampler.unseen import Unseen
+from slurm_io.slurm.listpids import ask_listpids
 
 _YOUNG_REFRESHES = 3  # before exec a task still looks like slurmstepd: judge it again
-_CGROUPS_EVERY = 30
 _REREAD_EVERY = 20
 
 
@@ -29,31 +35,41 @@ class Discovery:
         self._spec = spec
         self._root = Path(spec.proc_root)
         self._table = ProcessTable(self._root)
-        self._membership = Membership(spec)
+        self._groups = JobGroups(spec)
+        self._listed = ListedPids(spec.job.job, spec.node, ask_listpids)
+        self._membership = Membership(spec, self._listed.means)
+        self._unseen = Unseen()
+        self._found_by: Counter[str] = Counter()
         self._judge = RoleJudge(self._image_of)
         self._of_job: dict[int, Process] = {}
         self._registered = RegisteredTasks(spec.ring_dir)
+        self._is_attached = spec.attached_by is not None
+        self._environ_ranks = EnvironRanks(self._root, may_be_unnumbered=spec.mode == "user")
         self._young: list[Process] = []
         self._images: dict[tuple[int, int, str], Image] = {}
         self._members: list[Member] = []
         self._ranks: dict[int, int | None] = {}
-        self._cgroups: list[JobCgroup] = []
         self._workers: set[tuple[int, int]] = set()
         self.processes_seen = 0
         self.workers_seen = 0
 
     def refresh(self, ranks: Mapping[int, int | None]) -> None:
         """Look at the process table. `ranks`: pid -> global rank of the processes with a ring."""
-        self._refresh_cgroup()
+        now_s = time.monotonic()
+        self._ask_slurm(now_s)
         new, gone = self._table.refresh()
         lost = [pid for pid in self._of_job if pid in gone or self._table.get(pid) is None]
         for pid in lost:
-            del self._of_job[pid]
+            self._lose(self._of_job[pid])
         joined = self._judge_membership(new) | self._join_registered()
         moved = self._reread_members()
-        if lost or joined or moved or dict(ranks) != self._ranks:
+        changed = bool(lost) or joined or moved
+        if self._is_attached:
+            ranks = self._environ_ranks.add_to(ranks, self._of_job, changed)
+        if changed or dict(ranks) != self._ranks:
             self._ranks = dict(ranks)
             self._settle_roles()
+        self._note_unseen(now_s)
 
     def members(self) -> Sequence[Member]:
         """The job's processes as of the last refresh, the sampler itself left out."""
@@ -61,41 +77,76 @@ class Discovery:
 
     def cgroup_paths(self) -> list[str]:
         """Control groups of the job."""
-        return [group.path for group in self._cgroups]
+        return self._groups.paths()
 
-    def find_pid(self, pid: int, starttime: int) -> int | None:
+    def facts(self) -> dict[str, Any]:
+        """By what the processes were found, and which of them cannot be looked at."""
+        return {
+            "found_by": dict(self._found_by),
+            **self._unseen.to_dict(),
+            "listpids": self._listed.to_dict() if self._listed.asked else None,
+        }
+
+    def ranks_told(self, hooked: Iterable[tuple[int, int]]) -> list[dict[str, Any]]:
+        """Entries for meta.json's ``ranks`` of those without a ring; `hooked`: (pid, starttime)."""
+        return self._environ_ranks.facts(hooked)
+
+    def close(self) -> None:
+        """Leave no child behind."""
+        self._listed.close()
+
+    def find_pid(self, pid: int, starttime: int, pid_ns: int | None = None) -> int | None:
         """The member whose pid, in its own pid namespace, is `pid`; None when none lives.
 
-        A process of the job's user that has a ring in the job's folder is a member, however it
-        came here.
+        Processes of two containers can have the same pid and start time: `pid_ns` (the number of
+        the namespace) tells them apart. A process of the job's user that has a ring in the job's
+        folder is a member, however it came here.
         """
         here = self._table.get(pid)
-        if here is not None and here.starttime == starttime:
-            if pid not in self._of_job and here.uid == self._spec.job.uid:
-                self._join(here)
+        if here is not None and here.starttime == starttime and self._is_in(pid, pid_ns):
+            # Other trees of the job put their rings into the folder that an attach reads along.
+            is_told = self._spec.mode == "slurm" or not self._is_attached
+            if pid not in self._of_job and here.uid == self._spec.job.uid and is_told:
+                self._join(here, "ring")
             return pid if pid in self._of_job else None
         same_age = (p.pid for p in self._of_job.values() if p.starttime == starttime)
-        return next((other for other in same_age if self._inner_pid(other) == pid), None)
+        return next(
+            (
+                other
+                for other in same_age
+                if self._inner_pid(other) == pid and self._is_in(other, pid_ns)
+            ),
+            None,
+        )
 
-    def _refresh_cgroup(self) -> None:
+    def _ask_slurm(self, now_s: float) -> None:
+        """The job's control groups; without one, scontrol."""
         if self._spec.mode != "slurm":
             return
-        if not self._cgroups or self._table.refreshes % _CGROUPS_EVERY == 0:
-            sys_root = Path(self._spec.sys_root)
-            self._cgroups = find_job_cgroups(
-                sys_root, self._spec.job.job, node_name=self._spec.node
-            )
-        pids = set[int]().union(*map(processes_in, self._cgroups)) if self._cgroups else None
-        self._membership.cgroup_pids = pids
+        self._groups.refresh(self._table.refreshes)
+        if not self._groups.groups:
+            self._listed.refresh(now_s)
+            self._groups.adopt(self._listed.pids, self._table.refreshes)
+        self._membership.cgroup_pids = self._groups.pids()
+        self._membership.sluid = self._groups.sluid() or self._spec.sluid
+
+    def _note_unseen(self, now_s: float) -> None:
+        in_group = self._membership.cgroup_pids
+        missing = frozenset(pid for pid in in_group or () if self._table.get(pid) is None)
+        self._unseen.look(missing, self._groups.foreign, self._table.zombies, self._of_job)
+        self._unseen.note_emptiness(now_s, in_group is not None, bool(in_group or self._of_job))
 
     def _judge_membership(self, new: list[Process]) -> bool:
         """Parents come before children in pid order as a rule; a late one is caught next time."""
         young = [p for p in self._young if self._table.get(p.pid) is p]
-        candidates = [*filter(self._looks_different, young), *new, *self._unjudged_of_cgroup()]
+        candidates = [*filter(self._looks_different, young), *new, *self._unjudged()]
         joined = False
         for process in sorted(candidates, key=lambda process: process.starttime):
-            if self._membership.belongs(process, self._of_job.__contains__):
-                self._join(process)
+            if process.pid in self._of_job:
+                continue
+            claim = self._membership.claim(process, self._of_job.__contains__)
+            if claim is not None:
+                self._join(process, claim)
                 joined = True
         oldest = self._table.refreshes - _YOUNG_REFRESHES
         self._young = [
@@ -105,13 +156,20 @@ class Discovery:
         ]
         return joined
 
-    def _join(self, process: Process) -> None:
+    def _join(self, process: Process, claim: str) -> None:
         self._of_job[process.pid] = process
         self.processes_seen += 1
+        self._found_by[claim] += 1
+
+    def _lose(self, process: Process) -> None:
+        del self._of_job[process.pid]
+        zombie = self._table.zombies.get(process.pid)
+        if zombie is not None and zombie.starttime == process.starttime:
+            self._unseen.ended(process.pid, process.starttime)
 
     def _join_registered(self) -> bool:
         """The other tasks of an srun step: `slurm-io run` registered them in the ring folder."""
-        if self._spec.mode != "user":
+        if self._spec.mode != "user" or self._is_attached:
             return False
         joined = False
         for pid, starttime in self._registered.now():
@@ -122,10 +180,10 @@ class Discovery:
         return joined
 
     def _join_with_all_below(self, process: Process) -> None:
-        self._join(process)
+        self._join(process, "task")
         for other in sorted(self._table.all(), key=lambda other: other.starttime):
             if other.pid not in self._of_job and other.ppid in self._of_job:
-                self._join(other)
+                self._join(other, "parent")
 
     def _looks_different(self, process: Process) -> bool:
         """Owner, parent and name of a young process may still change (setuid, exec)."""
@@ -134,10 +192,21 @@ class Discovery:
         process.uid = self._table.owner_of(process.pid)
         return before != (process.uid, process.ppid, process.comm)
 
-    def _unjudged_of_cgroup(self) -> list[Process]:
-        """Processes that were moved into the job's control group after they were first seen."""
-        pids = (self._membership.cgroup_pids or set()) - self._of_job.keys()
-        return [process for pid in pids if (process := self._table.get(pid)) is not None]
+    def _unjudged(self) -> list[Process]:
+        """Processes that Slurm names and that were there before: moved into the job's control
+        group, listed by scontrol, or another one under a pid that was seen with its last owner."""
+        named: Iterable[int] = self._membership.cgroup_pids or self._listed.pids
+        known = (self._table.get(pid) for pid in named if pid not in self._of_job)
+        seen_before = [
+            process
+            for process in known
+            if process is not None and process.first_seen < self._table.refreshes
+        ]
+        return [now for old in seen_before if (now := self._fresh(old)) is not None]
+
+    def _fresh(self, process: Process) -> Process | None:
+        """The process that has this pid now."""
+        return process if self._table.reread(process) else self._table.read_again(process.pid)
 
     def _reread_members(self) -> bool:
         """Names, parents and deaths of a twentieth of the members; whether anything changed."""
@@ -149,10 +218,22 @@ class Discovery:
             before = (process.comm, process.ppid)
             if not self._table.reread(process):
                 self._table.drop(process.pid)
-                del self._of_job[process.pid]
+                self._lose(process)
+                changed = True
+            elif self._was_moved_away(process):
+                self._lose(process)
                 changed = True
             changed = changed or before != (process.comm, process.ppid)
         return changed
+
+    def _was_moved_away(self, process: Process) -> bool:
+        """Whether a member sits in another job's control group by now."""
+        in_group = self._membership.cgroup_pids
+        return (
+            in_group is not None
+            and process.pid not in in_group
+            and self._membership.is_of_another_job(process.pid)
+        )
 
     def _settle_roles(self) -> None:
         self._members = self._judge.members(self._of_job, self._ranks)
@@ -180,6 +261,15 @@ class Discovery:
         except HostError:
             cmdline = b""
         return Image(exe, program_of(cmdline[:512]))
+
+    def _is_in(self, pid: int, pid_ns: int | None) -> bool:
+        """Whether a process is in that pid namespace, as far as anybody may know."""
+        if pid_ns is None:
+            return True
+        try:
+            return os.readlink(self._root / str(pid) / "ns/pid") == f"pid:[{pid_ns}]"
+        except OSError:
+            return True
 
     def _inner_pid(self, pid: int) -> int | None:
         """The pid in the innermost namespace: last number of ``NSpid:`` in status."""

@@ -28,6 +28,7 @@ def node_facts(spec: SamplerSpec, start_ts_ns: int, offset_ns: int) -> dict[str,
         "ncpu": os.cpu_count(),
         "mem_total_bytes": _mem_total_bytes(proc_root),
         "kernel": os.uname().release,
+        "proc_hidepid": _hidepid(proc_root),
         "stop": None,
     }
 
@@ -49,6 +50,13 @@ def mount_facts(proc_root: Path) -> list[dict[str, str]]:
 def peak_rss_bytes() -> int | None:
     """VmHWM of this process; ru_maxrss would also remember the program before exec."""
     return _number_of_line("/proc/self/status", "VmHWM:")
+
+
+def _hidepid(proc_root: Path) -> str | None:
+    """How /proc hides other users' processes (``invisible``, ``2``, …); None when it does not."""
+    mount = read_mounts(proc_root).at("/proc")
+    hidden = mount.option("hidepid") if mount is not None else None
+    return None if hidden in (None, "0", "off") else hidden
 
 
 def _mem_total_bytes(proc_root: Path) -> int | None:

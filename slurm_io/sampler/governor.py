@@ -1,9 +1,9 @@
 """Keeps the sampler's own CPU time under its budget by slowing the dearest source first.
 
-Three knobs: the rate of waits passes, the period of process discovery, the period of the process
-table. The share of one core is averaged over a window of up to 20 s that starts anew with each
-change; going slower takes 5 s of evidence, going faster 20 s of staying under half the budget, and
-each failed attempt to go faster doubles the wait for the next.
+Four knobs: the rate of waits passes, the period of process discovery, the periods of the process
+table and of the GPUs. The share of one core is averaged over a window of up to 20 s that starts
+anew with each change; going slower takes 5 s of evidence, going faster 20 s of staying under half
+the budget, and each failed attempt to go faster doubles the wait for the next.
 
 What was spent below the budget may be spent later, and every job starts with a small credit: the
 few samples of a short job are all the evidence there will be, while over a long job the credit
@@ -27,12 +27,13 @@ _LONGEST_PATIENCE_S = 640.0
 _MOST_CHANGES_KEPT = 100
 CREDIT_S = 0.3  # 0.3 % of one core over 100 s
 
-WAITS, DISCOVERY, PROCESS = "waits", "discovery", "process"
+WAITS, DISCOVERY, PROCESS, GPU = "waits", "discovery", "process", "gpu"
 
 STEPS: dict[str, tuple[float, ...]] = {
     WAITS: (20.0, 10.0, 5.0, 3.0, 2.0, 1.0),  # passes a second
     DISCOVERY: (1.0, 2.0, 4.0, 8.0),  # seconds
     PROCESS: (1, 2, 5, 10),  # factor on its period
+    GPU: (1, 2, 5, 10),  # the same
 }
 """Each source's paces, fastest first. The last of WAITS is for being far over the budget, when the
 others have slowed down already."""
@@ -45,6 +46,7 @@ class Pace:
     waits_hz: float
     discovery_period_s: float = 1.0
     process_factor: int = 1
+    gpu_factor: int = 1
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,13 @@ class Governor:
     @property
     def pace(self) -> Pace:
         """What is allowed now."""
-        waits_hz, period_s, factor = (STEPS[name][level] for name, level in self._levels.items())
-        return Pace(min(waits_hz, self._most_waits_hz), period_s, int(factor))
+        now = {name: STEPS[name][level] for name, level in self._levels.items()}
+        return Pace(
+            waits_hz=min(now[WAITS], self._most_waits_hz),
+            discovery_period_s=now[DISCOVERY],
+            process_factor=int(now[PROCESS]),
+            gpu_factor=int(now[GPU]),
+        )
 
     def update(self, now_s: float, cpu_s: float, by_source: Mapping[str, float]) -> bool:
         """Take note of the CPU seconds used so far, in all and by source; True = pace changed."""
@@ -135,7 +142,11 @@ class Governor:
         others = [name for name in STEPS if name != WAITS and costs[name] > 0]
         is_last_resort = all(self._levels[name] == floors[name] for name in others)
         floors[WAITS] -= 0 if is_far_over and is_last_resort else 1
-        costs = {name: cost for name, cost in costs.items() if self._levels[name] < floors[name]}
+        costs = {
+            name: cost
+            for name, cost in costs.items()
+            if cost > 0 and self._levels[name] < floors[name]
+        }
         return max(costs, key=lambda name: costs[name]) if costs else None
 
     def _speed_up(self, now_s: float, share: float) -> bool:

@@ -2,7 +2,7 @@
 
 User mode: the root process and all below it are gone. Slurm mode: no process of the job for
 `idle_exit_s` and Slurm says that the job is over; when Slurm cannot be asked, after twelve times
-that long. Always at `max_lifetime_s`.
+that long. Always at `max_lifetime_s`, and when the process that it was attached by is gone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from slurm_io.errors import HostError
 from slurm_io.model import SamplerSpec
 
 JobState = Literal["alive", "over", "unknown"]
-EndReason = Literal["job ended", "no process of the job", "longest lifetime"]
+EndReason = Literal[
+    "job ended", "no process of the job", "longest lifetime", "who attached is gone"
+]
 
 _SLURM_FOLDERS = ("/opt/slurm/bin", "/usr/local/slurm/bin")
 _TIMEOUT_S = 5.0
@@ -52,6 +54,8 @@ class Lifetime:
         """Why to stop now, or None. `processes` is how many of the job live."""
         if now_s - self._start_s >= self._spec.max_lifetime_s:
             return "longest lifetime"
+        if self._spec.attached_by is not None and os.getppid() != self._spec.attached_by:
+            return "who attached is gone"
         if processes:
             self._last_seen_s, self._looks_without, self._ask_at_s = now_s, 0, None
             return None

@@ -44,8 +44,20 @@ class Process:
     raw_stat: bytes = field(default=b"", repr=False, compare=False)
 
 
+@dataclass
+class Zombie:
+    """A process that has ended and that nobody has collected; first and last refresh it was seen
+    so."""
+
+    starttime: int
+    ppid: int
+    first_seen: int
+    last_seen: int
+
+
 class ProcessTable:
-    """Processes of one proc root, zombies left out.
+    """Processes of one proc root, zombies left out: those are in `zombies`, by pid. `refused` are
+    pids whose ``stat`` this user may not read (hidepid=1).
 
     :meth:`refresh` and :meth:`reread` raise HostError when this process has no descriptor left to
     look with: a process that was not looked at is not gone.
@@ -60,6 +72,8 @@ class ProcessTable:
         self._listed_at = -_LISTING_EVERY
         self._backlog = False
         self.refreshes = 0
+        self.zombies: dict[int, Zombie] = {}
+        self.refused: set[int] = set()
 
     def get(self, pid: int) -> Process | None:
         """The process that has this pid now, as of the last refresh."""
@@ -79,6 +93,8 @@ class ProcessTable:
         gone = self._known.keys() - listed
         for pid in gone:
             del self._known[pid]
+        self.zombies = {pid: each for pid, each in self.zombies.items() if pid in listed}
+        self.refused &= listed
         replaced = self._reread_slice()
         unseen = sorted(listed - self._known.keys())
         self._backlog = len(unseen) > _MOST_NEW_READS
@@ -94,7 +110,7 @@ class ProcessTable:
         raw = self._raw_stat(process.pid)
         if raw and raw == process.raw_stat:
             return True
-        stat = _parse_living(raw)
+        stat = self._living(process.pid, raw)
         if stat is None or stat.starttime != process.starttime:
             return False
         process.comm, process.ppid, process.raw_stat = stat.comm, stat.ppid, raw
@@ -103,6 +119,14 @@ class ProcessTable:
     def drop(self, pid: int) -> None:
         """Forget a process; it is read again when its pid is still listed."""
         self._known.pop(pid, None)
+
+    def read_again(self, pid: int) -> Process | None:
+        """Read a process anew that was seen under this pid before; None when there is none."""
+        self._known.pop(pid, None)
+        process = self._read(pid)
+        if process is not None:
+            self._known[pid] = process
+        return process
 
     def _must_list(self) -> bool:
         words = (self._loadavg.read() or b"").split()
@@ -129,7 +153,7 @@ class ProcessTable:
         return replaced
 
     def _read(self, pid: int) -> Process | None:
-        stat = self._stat(pid)
+        stat = self._living(pid, self._raw_stat(pid))
         if stat is None:
             return None
         owner = self.owner_of(pid)
@@ -143,15 +167,28 @@ class ProcessTable:
         except OSError:
             return None
 
-    def _stat(self, pid: int) -> PidStat | None:
-        return _parse_living(self._raw_stat(pid))
+    def _living(self, pid: int, raw: bytes) -> PidStat | None:
+        """None when the process has ended; a zombie has."""
+        stat = parse_stat(raw)
+        if stat is None:
+            return None
+        before = self.zombies.pop(pid, None)
+        if stat.state not in "ZXx":
+            return stat
+        if before is None or before.starttime != stat.starttime:
+            before = Zombie(stat.starttime, stat.ppid, self.refreshes, self.refreshes)
+        before.last_seen = self.refreshes
+        self.zombies[pid] = before
+        return None
 
     def _raw_stat(self, pid: int) -> bytes:
-        """Empty when the process has ended."""
+        """Empty when the process has ended or may not be looked at."""
         try:
             fd = os.open(f"{self._root}/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             _refuse_to_guess(error)
+            if error.errno in (errno.EACCES, errno.EPERM):
+                self.refused.add(pid)
             return b""
         try:
             return os.read(fd, _STAT_BYTES)
@@ -163,12 +200,6 @@ class ProcessTable:
 
 def _age_s(starttime: int) -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) - starttime / _TICKS_PER_S
-
-
-def _parse_living(raw: bytes) -> PidStat | None:
-    """None when the process has ended; a zombie has."""
-    stat = parse_stat(raw)
-    return None if stat is None or stat.state in "ZXx" else stat
 
 
 def _refuse_to_guess(error: OSError) -> None:

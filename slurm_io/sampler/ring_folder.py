@@ -19,7 +19,7 @@ from slurm_io.sampler.folder_changes import FolderChanges
 from slurm_io.sampler.ring import Ring
 from slurm_io.sampler.ring_format import HEADER_BYTES, MAX_RING_BYTES, parse_header
 
-_NAME = re.compile(r"ring-([1-9][0-9]{0,9})-([0-9]{1,19})")
+_NAME = re.compile(r"ring-([1-9][0-9]{0,9})-([0-9]{1,19})(?:\.([1-9][0-9]{0,19}))?", re.ASCII)
 _MOST_RINGS = 1024
 _MOST_ENTRIES = 8192
 _MOST_REFUSED_KEPT = 4096
@@ -30,21 +30,24 @@ _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @dataclass(frozen=True)
 class FoundRing:
-    """A ring that has just been opened. `pid` and `starttime` are as its writer sees them."""
+    """A ring that has just been opened. `pid` and `starttime` are as its writer sees them, in the
+    pid namespace `pid_ns` (None: the machine's own)."""
 
     name: str
     pid: int
     starttime: int
     ring: Ring
     inode: int = field(repr=False, default=0)
+    pid_ns: int | None = None
 
 
 class RingFolder:
-    """Opens rings as they appear. `uid` must own them."""
+    """Opens rings as they appear. `uid` must own them. `removes`: files of the finished ones go."""
 
-    def __init__(self, folder: Path, uid: int) -> None:
+    def __init__(self, folder: Path, uid: int, removes: bool = True) -> None:
         self._folder = folder
         self._uid = uid
+        self._removes = removes
         self._fd: int | None = None
         self._open: dict[str, FoundRing] = {}
         self._tries: dict[str, int] = {}
@@ -59,10 +62,10 @@ class RingFolder:
             return []
         fresh = []
         self._has_unfinished = False
-        for name, pid, starttime in self._names():
+        for name, pid, starttime, pid_ns in self._names():
             if name in self._open or name in self._done or len(self._open) >= _MOST_RINGS:
                 continue
-            found = self._try(name, pid, starttime)
+            found = self._try(name, pid, starttime, pid_ns)
             if found is not None:
                 self._open[name] = found
                 fresh.append(found)
@@ -74,10 +77,13 @@ class RingFolder:
         return changed or self._has_unfinished or len(self._open) >= _MOST_RINGS
 
     def remove(self, found: FoundRing) -> None:
-        """Close a ring and take its file away, if it is still that very file."""
+        """Close a ring and take its file away, if it is ours and still that very file."""
         found.ring.close()
         self._open.pop(found.name, None)
         if self._fd is None:
+            return
+        if not self._removes:
+            self._done.add(found.name)
             return
         with contextlib.suppress(OSError):
             facts = os.stat(found.name, dir_fd=self._fd, follow_symlinks=False)
@@ -105,24 +111,25 @@ class RingFolder:
                 self._fd = os.open(self._folder, _FOLDER_FLAGS)
         return self._fd is not None
 
-    def _names(self) -> Iterator[tuple[str, int, int]]:
+    def _names(self) -> Iterator[tuple[str, int, int, int | None]]:
         assert self._fd is not None
         try:
             with os.scandir(self._fd) as entries:
                 for count, entry in enumerate(entries):
                     match = _NAME.fullmatch(entry.name)
                     if match:
-                        yield entry.name, int(match[1]), int(match[2])
+                        pid_ns = int(match[3]) if match[3] else None
+                        yield entry.name, int(match[1]), int(match[2]), pid_ns
                     if count >= _MOST_ENTRIES:
                         return
         except OSError:
             return
 
-    def _try(self, name: str, pid: int, starttime: int) -> FoundRing | None:
+    def _try(self, name: str, pid: int, starttime: int, pid_ns: int | None) -> FoundRing | None:
         tries = self._tries.get(name, 0)
         if tries >= _TRIES or len(self._tries) >= _MOST_REFUSED_KEPT:
             return None
-        found = self._open_ring(name, pid, starttime)
+        found = self._open_ring(name, pid, starttime, pid_ns)
         if found is not None:
             self._tries.pop(name, None)
             return found
@@ -131,7 +138,9 @@ class RingFolder:
         self.refused += tries + 1 == _TRIES
         return None
 
-    def _open_ring(self, name: str, pid: int, starttime: int) -> FoundRing | None:
+    def _open_ring(
+        self, name: str, pid: int, starttime: int, pid_ns: int | None
+    ) -> FoundRing | None:
         try:
             fd = os.open(name, _OPEN_FLAGS, dir_fd=self._fd)
         except OSError:
@@ -144,7 +153,7 @@ class RingFolder:
                 header = parse_header(raw)
                 if header is not None and header.size_bytes() == facts.st_size:
                     ring = Ring(fd, header, raw)
-                    found = FoundRing(name, pid, starttime, ring, facts.st_ino)
+                    found = FoundRing(name, pid, starttime, ring, facts.st_ino, pid_ns)
         except OSError:
             found = None
         finally:

@@ -20,12 +20,16 @@ _MAX_PATH = 4096
 
 
 class RingRows:
-    """Row maker of one ring. `offset_ns` is the sampler's own UTC − CLOCK_MONOTONIC."""
+    """Row maker of one ring. `offset_ns` is the sampler's own UTC − CLOCK_MONOTONIC.
 
-    def __init__(self, pid: int, rank: int | None, offset_ns: int) -> None:
+    What had ended before `since_ns` (monotonic) is left out, but for the loaders' descriptions.
+    """
+
+    def __init__(self, pid: int, rank: int | None, offset_ns: int, since_ns: int = -1) -> None:
         self.pid = pid
         self.rank = rank
         self._offset_ns = offset_ns
+        self._since_ns = since_ns
         self._texts: dict[int, dict[int, bytes]] = {}
         self._waiting: list[tuple[int, Event]] = []
         self.loaders: dict[int, dict[str, Any]] = {}
@@ -39,7 +43,7 @@ class RingRows:
         for record in records:
             if isinstance(record, Batch):
                 # A prefetch thread's wait is no wait of the training loop.
-                if record.main_thread:
+                if record.main_thread and record.end_ns > self._since_ns:
                     steps.append(self._step_row(record))
             elif isinstance(record, TextPart):
                 self._keep_text(record)
@@ -49,7 +53,7 @@ class RingRows:
 
     def flush(self) -> list[Row]:
         """Rows of the events that still wait for text: nothing more will come."""
-        rows = [self._event_row(event) for _waited, event in self._waiting]
+        rows = [row for _waited, event in self._waiting for row in self._event_rows(event)]
         self._waiting.clear()
         return rows
 
@@ -83,7 +87,7 @@ class RingRows:
         for position, (waited, event) in enumerate(self._waiting):
             due = waited >= _MAX_DRAINS_WAITED or position < spare
             if due or self._has_text(event):
-                rows.append(self._event_row(event))
+                rows += self._event_rows(event)
             else:
                 still.append((waited + 1, event))
         self._waiting = still
@@ -93,18 +97,21 @@ class RingRows:
         have = self._texts.get(event.text_id, {})
         return all(part in have for part in range(event.parts))
 
-    def _event_row(self, event: Event) -> Row:
-        self._saw(event.start_ns, event.end_ns)
+    def _event_rows(self, event: Event) -> list[Row]:
+        """One row, or none of an event from before our time."""
         detail = self._take_text(event)
         path = detail.pop("path", None)
         if event.kind == "loader":
             self._keep_loader(detail)
-        return (
+        if event.end_ns <= self._since_ns:
+            return []
+        self._saw(event.start_ns, event.end_ns)
+        return [(
             event.start_ns + self._offset_ns, event.start_ns, self.pid, self.rank, event.kind,
             event.end_ns, event.blocking, event.failed, event.size_bytes,
             clean_text(path) if isinstance(path, str) else None,
             json.dumps(detail) if detail else None, event.step,
-        )  # fmt: skip
+        )]  # fmt: skip
 
     def _take_text(self, event: Event) -> dict[str, Any]:
         if not event.parts or not self._has_text(event):

@@ -16,8 +16,9 @@ _DRAINS_AFTER_END = 2
 _MOST_REMEMBERED = 4096
 _MOST_RECORDS_A_DRAIN = 32768  # of all rings: they are the user's, CPU and memory are ours
 
-FindPid = Callable[[int, int], int | None]
-"""(pid as its writer sees it, starttime) -> pid here, None when no such process lives."""
+FindPid = Callable[[int, int, int | None], int | None]
+"""(pid as its writer sees it, starttime, its pid namespace or None for the machine's own) -> pid
+here, None when no such process lives."""
 
 
 @dataclass
@@ -31,10 +32,22 @@ class _Writer:
 
 
 class Rings:
-    """The hook's side of the job as the sampler sees it."""
+    """The hook's side of the job as the sampler sees it.
 
-    def __init__(self, folder: Path, uid: int, offset_ns: int, find_pid: FindPid) -> None:
-        self._folder = RingFolder(folder, uid)
+    `along_from_ns` is set where the rings are another recording's: what they hold is taken from
+    that moment (monotonic) on and of members only, and no file is removed.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        uid: int,
+        offset_ns: int,
+        find_pid: FindPid,
+        along_from_ns: int | None = None,
+    ) -> None:
+        self._folder = RingFolder(folder, uid, removes=along_from_ns is None)
+        self._along_from_ns = along_from_ns
         self._offset_ns = offset_ns
         self._find_pid = find_pid
         self._writers: list[_Writer] = []
@@ -53,6 +66,8 @@ class Rings:
         left = _MOST_RECORDS_A_DRAIN
         for writer in self._in_turn():
             lives = self._locate(writer)
+            if writer.pid is None and self._along_from_ns is not None:
+                continue
             ring = writer.found.ring
             before = ring.counts.read
             new_steps, new_events = writer.rows.convert(ring.drain(left))
@@ -111,12 +126,14 @@ class Rings:
         return events
 
     def _welcome(self, found: FoundRing) -> None:
-        rows = RingRows(found.pid, found.ring.greeting.rank, self._offset_ns)
+        since_ns = -1 if self._along_from_ns is None else self._along_from_ns
+        rows = RingRows(found.pid, found.ring.greeting.rank, self._offset_ns, since_ns)
         self._writers.append(_Writer(found, rows))
 
     def _locate(self, writer: _Writer) -> bool:
         """Whether the process lives here; its pid here is noted once (containers count anew)."""
-        pid = self._find_pid(writer.found.pid, writer.found.starttime)
+        found = writer.found
+        pid = self._find_pid(found.pid, found.starttime, found.pid_ns)
         if pid is not None and writer.pid is None:
             writer.pid = writer.rows.pid = pid
             self._by_pid[pid] = writer

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from slurm_io.collectors.base import COLLECTORS, Collector, Context, Row
+from slurm_io.collectors.base import COLLECTORS, Collector, Context, Row, StackWindows
 from slurm_io.collectors.waits import WaitsCollector
 from slurm_io.filesystems.mounts import read_mounts
 from slurm_io.model import SamplerSpec
 from slurm_io.sampler.collecting import CollectorRunner, Metered, Usage
 from slurm_io.sampler.discovery import Discovery
 from slurm_io.sampler.facts import mount_facts, node_facts, peak_rss_bytes
-from slurm_io.sampler.governor import DISCOVERY, PROCESS, WAITS, Governor, Pace
+from slurm_io.sampler.governor import DISCOVERY, GPU, PROCESS, WAITS, Governor, Pace
 from slurm_io.sampler.grid import Grid
 from slurm_io.sampler.rings import Rings
 from slurm_io.sampler.sealing import SealingChild
@@ -69,7 +69,13 @@ class Session:
         self._meta = node_facts(spec, mono_ns + offset_ns, offset_ns)
         self._cpu_start_s = time.process_time()
         self.discovery = Discovery(spec)
-        self.rings = Rings(Path(spec.ring_dir), spec.job.uid, offset_ns, self.discovery.find_pid)
+        self.rings = Rings(
+            Path(spec.ring_dir),
+            spec.job.uid,
+            offset_ns,
+            self.discovery.find_pid,
+            along_from_ns=mono_ns if spec.reads_along else None,
+        )
         self.governor = Governor(spec.budget_share, spec.waits_hz)
         self._housekeeping = {name: Usage() for name in ("discovery", "rings", "store")}
         self._waits_usage = Usage()
@@ -89,6 +95,9 @@ class Session:
             cgroup_paths=self.discovery.cgroup_paths,
             capacity_mounts=self._capacity_mounts,
             phase_of=self.rings.phase_of,
+            uid=self._spec.job.uid,
+            gpus=self._spec.gpus,
+            stacks=self._stack_windows(),
         )
         self._look(self._start_ns)
         for runner in self.runners.values():
@@ -115,22 +124,33 @@ class Session:
 
     def govern(self, now_s: float) -> Pace:
         """Let the governor look at what we cost; the pace from now on."""
-        if self.governor.update(now_s, self.cpu_s(), self._cpu_by_source()):
-            self.runners_factor(self.governor.pace.process_factor)
+        spent_s = self.cpu_s() - self._cpu_of("stacks")  # that source keeps to a share of its own
+        if self.governor.update(now_s, spent_s, self._cpu_by_source()):
+            self._stretch_periods(self.governor.pace)
         return self.governor.pace
 
     def _cpu_by_source(self) -> dict[str, float]:
-        process = self.runners.get("process")
         return {
             WAITS: self._waits_usage.cpu_ns / _NS,
             DISCOVERY: self._housekeeping["discovery"].cpu_ns / _NS,
-            PROCESS: process.usage.cpu_ns / _NS if process else 0.0,
+            PROCESS: self._cpu_of("process"),
+            GPU: self._cpu_of("gpu"),
         }
 
-    def runners_factor(self, factor: int) -> None:
-        """Stretch the period of the process table."""
-        if "process" in self.runners:
-            self.runners["process"].factor = factor
+    def _cpu_of(self, collector: str) -> float:
+        runner = self.runners.get(collector)
+        return runner.usage.cpu_ns / _NS + runner.usage.all_children_cpu_s if runner else 0.0
+
+    def _stack_windows(self) -> StackWindows | None:
+        spec = self._spec
+        if spec.stacks_share <= 0:
+            return None
+        return StackWindows(spec.stacks_share, Path(spec.spool), spec.stacks_as_root)
+
+    def _stretch_periods(self, pace: Pace) -> None:
+        for name, factor in (("process", pace.process_factor), ("gpu", pace.gpu_factor)):
+            if name in self.runners:
+                self.runners[name].factor = factor
 
     def processes(self) -> int:
         """How many processes of the job live."""
@@ -144,6 +164,7 @@ class Session:
         """Last tick, then close everything."""
         self.tick(mono_ns, slack_ns=2**62)
         self._sealing.stop()
+        self.discovery.close()
         self._append("events", self.rings.close())
         for runner in self.runners.values():
             runner.close()
@@ -175,7 +196,7 @@ class Session:
         if self._discovered_ns is not None and mono_ns - self._discovered_ns < period_ns:
             return
         self._discovered_ns = mono_ns
-        with Metered(self._housekeeping["discovery"]):
+        with Metered(self._housekeeping["discovery"], has_children=True):
             self.discovery.refresh(self.rings.ranks())
 
     def _drain_rings(self) -> None:
@@ -195,7 +216,7 @@ class Session:
 
     def _children_cpu_s(self) -> float:
         usages = [runner.usage for runner in self.runners.values()]
-        return sum(usage.children_cpu_s for usage in [*usages, *self._housekeeping.values()])
+        return sum(usage.all_children_cpu_s for usage in [*usages, *self._housekeeping.values()])
 
     def _meta_facts(self, mono_ns: int, end_reason: str | None) -> dict[str, Any]:
         ended = end_reason is not None
@@ -206,11 +227,19 @@ class Session:
             "end_reason": end_reason,
             "mounts": mount_facts(Path(self._spec.proc_root)),
             "sources": {name: runner.facts() for name, runner in self.runners.items()},
-            "ranks": self.rings.rank_facts(),
+            "ranks": self._rank_facts(),
             "loaders": self.rings.loader_facts(),
             "workers_seen": self.discovery.workers_seen,
             "processes_seen": self.discovery.processes_seen,
+            "processes": self.discovery.facts(),
         }
+
+    def _rank_facts(self) -> list[dict[str, Any]]:
+        """Those with a ring, and of an attached job those that only their environment tells."""
+        hooked = self.rings.rank_facts()
+        return hooked + self.discovery.ranks_told(
+            (rank["pid"], rank["starttime"]) for rank in hooked
+        )
 
     def _self_facts(self, grid: Grid, mono_ns: int) -> dict[str, Any]:
         stats = self._sink.stats()

@@ -92,6 +92,25 @@ def read_facts(store: Path) -> Iterator[dict[str, Any]]:
             yield _fact(path, line)
 
 
+def read_facts_that_are_sound(store: Path) -> tuple[dict[str, dict[str, Any]], str | None]:
+    """Node -> its line of ``nodes.jsonl`` for the lines that can be read, and what is wrong with
+    the first of the others. A damaged line costs its node's small files, not the job."""
+    path, why = store / FACTS, None
+    found: dict[str, dict[str, Any]] = {}
+    try:
+        fd, _ = open_regular(path, MAX_FACTS_BYTES)
+    except StoreError as exc:
+        return {}, str(exc)
+    with open(fd, "rb") as file:
+        while line := file.readline(MAX_LINE_BYTES + 1):
+            try:
+                told = _fact(path, line)
+                found[told["node"]] = told
+            except StoreError as exc:
+                why = why or str(exc)
+    return found, why
+
+
 def _fact(path: Path, line: bytes) -> dict[str, Any]:
     try:
         if len(line) > MAX_LINE_BYTES:
@@ -137,8 +156,9 @@ def told_inside(store: Path) -> dict[str, dict[str, Any]]:
     if not os.path.lexists(store / MARKER):
         return {}
     inside = read_marker(store)
+    facts, _ = read_facts_that_are_sound(store)
     return {
-        line["node"]: line["told"]
-        for line in read_facts(store)
-        if line["node"] in inside and line.get("told") is not None
+        node: line["told"]
+        for node, line in facts.items()
+        if node in inside and line.get("told") is not None
     }

@@ -1,8 +1,9 @@
 """Reads a job store, sealed or not, of one node or many: what analysis and report stand on.
 
 A store may come from any user and any site, so it is hostile input: every file is checked for
-kind, size, types and row count before it is believed, and a file that is not what it should be is
-a :class:`~slurm_io.errors.StoreError` that names it.
+kind, size, types and row count before it is believed. A table that is not what it should be is a
+:class:`~slurm_io.errors.StoreError` that names it; a small file that is not costs itself and is
+noted in the node's `damage`.
 """
 
 from __future__ import annotations
@@ -18,11 +19,19 @@ import pyarrow as pa
 
 from slurm_io.errors import StoreError
 from slurm_io.model import JobIdentity
-from slurm_io.store.compacted import FACTS, MARKER, read_facts, read_marker
+from slurm_io.store.compacted import FACTS, MARKER, read_facts_that_are_sound, read_marker
 from slurm_io.store.compacted_tables import CompactedTables
-from slurm_io.store.files import read_json_if_there, why
+from slurm_io.store.files import why
 from slurm_io.store.parts import list_names, parse_part
-from slurm_io.store.schema import SCHEMA_VERSION, TABLES, Table
+from slurm_io.store.schema import TABLES, Table
+from slurm_io.store.small_files import (
+    Damage,
+    checked_meta,
+    damaged,
+    is_known_version,
+    read_or_note,
+    read_small_files,
+)
 from slurm_io.store.table_files import narrowed, read_damage, read_table
 
 MAX_NODES = 65536
@@ -32,8 +41,9 @@ MAX_NODES = 65536
 class NodeStore:
     """One node's folder, or its place in a compacted store (`compacted` is not None).
 
-    `meta` is ``{}`` and `self_cost`, `checks` are None where the file is missing. `damage` lists
-    what could not be read of its streams, as :class:`slurm_io.store.recover.Damage` fields.
+    `meta` is ``{}`` and `self_cost`, `checks` are None where the file is missing or damaged.
+    `damage` lists what could not be read: of its streams, as
+    :class:`slurm_io.store.recover.Damage` fields, and of its small files.
     """
 
     node: str
@@ -66,7 +76,8 @@ class NodeStore:
 class JobStore:
     """A whole job. `job` is None when no file of the store says which job it is about.
 
-    `nodes_expected` are the nodes the job ran on as far as known, `extra` is ``job.json``.
+    `nodes_expected` are the nodes the job ran on as far as known, `extra` is ``job.json``, and
+    `damage` what could not be read of the files that are no node's.
     """
 
     path: Path
@@ -74,6 +85,7 @@ class JobStore:
     nodes: dict[str, NodeStore]
     nodes_expected: tuple[str, ...]
     extra: dict[str, Any]
+    damage: list[Damage] = field(default_factory=list)
 
     def table(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:
         """As :meth:`NodeStore.table` over all nodes, by node, with a last column ``node``."""
@@ -99,7 +111,8 @@ class JobStore:
 def open_job(path: Path) -> JobStore:
     """Open a job store, a single node folder (spool), or a job folder of node folders.
 
-    StoreError when the path is none of them, or a file in it is not what it should be.
+    StoreError when the path is none of them, when a newer slurm_io wrote it, or when so much of it
+    is damaged that no node can be told.
     """
     path = Path(path)
     before = _written(path / MARKER)
@@ -113,8 +126,10 @@ def open_job(path: Path) -> JobStore:
 
 def _open(path: Path) -> JobStore:
     names = _names(path)
-    told = read_json_if_there(path / "job.json")
-    extra = told or {}
+    damage: list[Damage] = []
+    told = read_or_note(path / "job.json", damage)
+    is_sound = told is not None and is_known_version(path / "job.json", told, damage)
+    extra = told if told is not None and is_sound else {}
     if _is_node_folder(names):
         nodes = [_open_node(path, None)]
     else:
@@ -122,12 +137,15 @@ def _open(path: Path) -> JobStore:
         nodes = [_open_node(path / name, name.removeprefix("node=")) for name in folders]
         nodes += _open_compacted(path, {node.node for node in nodes})
     if not nodes and told is None:
+        if damage:
+            raise StoreError(str(damage[0]["reason"]))
         raise StoreError(f"{path} holds no profile: no job.json, meta.json or node folder in it")
     if len(nodes) > MAX_NODES:
         raise StoreError(f"{path} holds more than {MAX_NODES} nodes")
-    job = _job(path, extra, nodes)
+    job = _job(path, extra, nodes, damage)
     by_name = {node.node: node for node in sorted(nodes, key=lambda node: node.node)}
-    return JobStore(path, job, by_name, _expected(path, extra, job, by_name), extra)
+    expected = _expected(path, extra, job, by_name, damage)
+    return JobStore(path, job, by_name, expected, extra, damage)
 
 
 def _known(name: str) -> Table:
@@ -164,22 +182,26 @@ def _open_compacted(path: Path, beside: set[str]) -> list[NodeStore]:
     if not wanted:
         return []
     tables = CompactedTables(path, inside)
-    facts = {line["node"]: line for line in read_facts(path) if line["node"] in wanted}
-    if wanted - set(facts):
-        raise StoreError(f"{path / FACTS} lacks node {min(wanted - set(facts))}")
-    return [_compacted_node(path, tables, facts[node]) for node in sorted(wanted)]
+    facts, damage = read_facts_that_are_sound(path)
+    return [_compacted_node(path, tables, node, facts.get(node), damage) for node in sorted(wanted)]
 
 
-def _compacted_node(path: Path, tables: CompactedTables, line: dict[str, Any]) -> NodeStore:
-    meta = line.get("meta") or {}
-    _check_version(path / FACTS, meta)
+def _compacted_node(
+    path: Path, tables: CompactedTables, node: str, line: dict[str, Any] | None, damage: str | None
+) -> NodeStore:
+    """`line` is None for a node whose line is damaged or lost: its rows are there all the same."""
+    noted: list[Damage] = []
+    if line is None:
+        noted.append({**damaged("meta.json", damage or "it has no line"), "file": FACTS})
+        line = {}
+    meta = checked_meta(path / FACTS, line.get("meta") or {}, noted)
     return NodeStore(
-        node=line["node"],
+        node=node,
         path=path,
         meta=meta,
         self_cost=line.get("self"),
         checks=line.get("checks"),
-        damage=_noted_damage(path / FACTS, meta),
+        damage=[*noted, *meta.get("damage", [])],
         compacted=tables,
     )
 
@@ -200,45 +222,31 @@ def _written(path: Path) -> tuple[int, int] | None:
     return facts.st_ino, facts.st_mtime_ns
 
 
-def _check_version(file: Path, meta: dict[str, Any]) -> None:
-    version = meta.get("schema", SCHEMA_VERSION)
-    if not isinstance(version, int) or version > SCHEMA_VERSION:
-        raise StoreError(
-            f"{file} has schema version {version!r}, this slurm_io knows "
-            f"{SCHEMA_VERSION}: read it with a newer slurm_io"
-        )
-
-
 def _open_node(path: Path, name: str | None) -> NodeStore:
-    meta = read_json_if_there(path / "meta.json") or {}
-    _check_version(path / "meta.json", meta)
-    told = meta.get("node")
+    small = read_small_files(path)
+    told = small.meta.get("node")
     node = name or (told if isinstance(told, str) and told else path.resolve().name)
     return NodeStore(
         node=node,
         path=path,
-        meta=meta,
-        self_cost=read_json_if_there(path / "self.json"),
-        checks=read_json_if_there(path / "checks.json"),
-        damage=_noted_damage(path / "meta.json", meta) + read_damage(path),
+        meta=small.meta,
+        self_cost=small.self_cost,
+        checks=small.checks,
+        damage=[*small.damage, *small.meta.get("damage", []), *read_damage(path)],
     )
 
 
-def _noted_damage(file: Path, meta: dict[str, Any]) -> list[dict[str, Any]]:
-    noted = meta.get("damage", [])
-    if not isinstance(noted, list) or not all(isinstance(entry, dict) for entry in noted):
-        raise StoreError(f"{file}: damage is no list of objects")
-    return noted
-
-
-def _job(path: Path, extra: dict[str, Any], nodes: list[NodeStore]) -> JobIdentity | None:
+def _job(
+    path: Path, extra: dict[str, Any], nodes: list[NodeStore], damage: list[Damage]
+) -> JobIdentity | None:
+    """The first that is whole: job.json's, then the nodes'."""
     metas = [(_meta_file(node), node.meta) for node in nodes]
     for file, data in [(path / "job.json", extra), *metas]:
         if isinstance(data.get("job"), dict):
             try:
                 return JobIdentity.from_dict(data["job"])
             except TypeError as exc:
-                raise StoreError(f"{file}: job is incomplete: {exc}") from exc
+                damage.append(damaged(file.name, f"{file}: job is incomplete: {exc}"))
     return None
 
 
@@ -247,13 +255,19 @@ def _meta_file(node: NodeStore) -> Path:
 
 
 def _expected(
-    path: Path, extra: dict[str, Any], job: JobIdentity | None, nodes: dict[str, NodeStore]
+    path: Path,
+    extra: dict[str, Any],
+    job: JobIdentity | None,
+    nodes: dict[str, NodeStore],
+    damage: list[Damage],
 ) -> tuple[str, ...]:
+    known = job.nodes if job is not None and job.nodes else tuple(nodes)
     told = extra.get("nodes_expected")
     if told is None:
-        told = list(job.nodes) if job is not None and job.nodes else list(nodes)
+        return known
     if not isinstance(told, list) or not all(isinstance(node, str) for node in told):
-        raise StoreError(f"{path / 'job.json'}: nodes_expected is no list of names")
+        damage.append(damaged("job.json", f"{path}/job.json: nodes_expected is no list of names"))
+        return known
     return tuple(told)
 
 

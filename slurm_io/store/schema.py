@@ -320,51 +320,80 @@ EVENTS = Table(
 
 STACKS = Table(
     "stacks",
-    ("rank", "pid", "state"),
-    "Windows of py-spy samples, folded.",
+    ("pid", "state", "sub"),
+    "What ranks and loader workers executed, by py-spy, in windows of some seconds: one row for "
+    "each second, state and sub-state that had samples. Seconds without rows were not looked at.",
     (
         *CLOCKS,
         _INTERVAL,
-        _i32("rank", "", "global rank"),
+        _i32("rank", "", "global rank; of a worker its rank's"),
         _i32("pid", "", "process id", False),
+        _text("role", "rank | worker, as the stack shows", False),
         _text("state", "data_wait | ckpt | collective | compute | import | gc | other", False),
-        _i32("samples", "", "samples in the window", False),
+        _text(
+            "sub",
+            "of a worker: reading | decoding | transform | collate | idle | put-blocked | unknown; "
+            "of a data_wait also workers | receiving | epoch | dispatcher; of a ckpt: async; of "
+            "others: gpu | metadata | restore | waiting | start-up; null = nothing more is known",
+        ),
+        _i32("samples", "", "looks that showed it", False),
+        _i32("certain", "", "of them, those in which a known frame decided", False),
+        _text("why", "the frame that decided most often"),
         _text("folded", "root;...;leaf of the most frequent stack"),
     ),
 )
 
 GPU = Table(
     "gpu",
-    ("gpu",),
-    "The job's GPUs.",
+    ("gpu", "mig"),
+    "The job's GPUs and MIG instances. Temperature, PCIe link, ECC and remapped rows are looked at "
+    "every 10 s and repeated between. Why a column is null stands in meta.json.",
     (
         *CLOCKS,
-        _i32("gpu", "", "index on the node", False),
-        _text("uuid", "vendor's id"),
-        _f32("util_share", "share", "of the last sample period with a kernel resident"),
-        _f32("sm_active_share", "share", "SM activity (GPM or DCGM)"),
+        _INTERVAL,
+        _i32("gpu", "", "number on the node as nvidia-smi shows it: by PCI address", False),
+        _text("mig", "GPU instance/compute instance of a MIG instance; null = the whole GPU"),
+        _text("uuid", "vendor's id of the GPU or the instance"),
+        _text("parent_uuid", "the GPU a MIG instance is part of; else null"),
+        _f32("util_share", "share", "of the driver's last sample period with a kernel resident"),
+        _f32("mem_util_share", "share", "of that period in which device memory was accessed"),
+        _f32("sm_active_share", "share", "SMs with work in the interval (GPM; base: all SMs)"),
+        _f32("tensor_active_share", "share", "tensor pipes in use in the interval (GPM)"),
+        _f32("dram_active_share", "share", "memory bandwidth used in the interval (GPM)"),
+        _f32("pcie_rx_mib_s", "MiB/s", "PCIe traffic to the GPU in the interval (GPM)"),
         _i64("mem_used_bytes", "B", "device memory in use"),
-        _f32("power_w", "W", "board power"),
-        _i32("sm_clock_mhz", "MHz", "SM clock"),
-        _i64("throttle_reasons", "", "vendor's bit mask"),
-        _i32("pcie_gen", "", "current PCIe generation"),
-        _i32("pcie_width", "", "current PCIe lanes"),
-        _i64("xid", "", "last Xid of the interval"),
+        _i64("mem_total_bytes", "B", "device memory in all"),
+        _i64("mem_reserved_bytes", "B", "held by the driver; null = counted in mem_used_bytes"),
+        _f32("power_w", "W", "board power, as the driver averages it (about 1 s)"),
+        _f32("energy_j", "J", "energy used in the interval"),
+        _i32("sm_clock_mhz", "MHz", "SM clock (AMD: shader clock)"),
+        _i32("mem_clock_mhz", "MHz", "memory clock"),
+        _i64("throttle_reasons", "", "vendor's bit mask (NVML: clocks event reasons)"),
+        _i32("temperature_c", "°C", "of the GPU (AMD: of its hottest point)"),
+        _i32("pcie_gen", "", "PCIe generation the link runs at; an idle GPU lowers it"),
+        _i32("pcie_width", "", "PCIe lanes the link runs at"),
+        _i32("pcie_gen_max", "", "PCIe generation it could run at"),
+        _i32("pcie_width_max", "", "PCIe lanes it could run at"),
+        _i64("ecc_uncorrected", "", "uncorrected ECC errors since the driver was loaded"),
+        _i32("remapped_rows", "", "memory rows remapped after uncorrectable errors, ever"),
+        _flag("remap_pending", "a row waits for a reset to be remapped"),
+        _i64("xid", "", "last Xid of the interval; null = none"),
     ),
 )
 
 LOG = Table(
     "log",
-    ("source",),
-    "Throughput read from the job's own output.",
+    ("source", "step"),
+    "What the job printed of its steps (docs/joblog.md). Many lines can share one moment: that of "
+    "the look which found them, unless they bear a time stamp.",
     (
         *CLOCKS,
-        _text("source", "which line form matched", False),
-        _i64("step", "", "step number as printed"),
-        Column("step_time_s", "float64", "s", "step time as printed"),
-        Column("samples_per_s", "float64", "1/s", "samples per second"),
+        _text("source", "which program's line, e.g. megatron", False),
+        _i64("step", "", "step number as printed; null where the line has none"),
+        Column("step_time_s", "float64", "s", "step time as printed, or from two time stamps"),
+        Column("samples_per_s", "float64", "1/s", "samples per second of the whole job"),
         Column("tokens_per_s", "float64", "1/s", "tokens per second, base in `detail`"),
-        _text("detail", "JSON: what else the line said"),
+        _text("detail", "JSON: kind, run, what the step time is a mean of, and what else was said"),
     ),
 )
 

@@ -17,6 +17,9 @@ WORDS: dict[str, Any] = {
 _EVIDENCE = {
     "text": str, "metric": str, "value": NUMBER, "threshold": NUMBER, "from": TEXT, "to": TEXT,
 }  # fmt: skip
+_STACK_SHARE = {
+    "share": float, "low": float, "high": float, "hook": NUMBER, "agrees": (bool, type(None)),
+}  # fmt: skip
 SHAPE: dict[str, Any] = {
     "schema": int,
     "job": {
@@ -29,10 +32,20 @@ SHAPE: dict[str, Any] = {
         "workers_seen": (int, type(None)), "hook": WORDS["state"], "stacks": WORDS["state"],
         "gpu": WORDS["state"], "waits": WORDS["state"], "gaps_s": NUMBER,
         "missing": [{"source": str, "reason": str}],
+        "log?": {
+            "source": str, "steps": int, "step_s": NUMBER, "hook_steps": (int, type(None)),
+            "hook_step_s": NUMBER, "agrees": (bool, type(None)), "samples_per_s": NUMBER,
+            "tokens_per_s": NUMBER, "tokens_base": TEXT, "data_wait_share": NUMBER, "text": str,
+            "note": TEXT,
+        },
+        "stack_check?": {
+            "samples": int, "ranks": int, "data_wait": _STACK_SHARE, "ckpt": _STACK_SHARE,
+            "states": dict, "text": str, "note": TEXT,
+        },
     },
     "time": {
         "wall_s": NUMBER, "startup_s": NUMBER, "training_s": NUMBER, "steps": (int, type(None)),
-        "step_p50_s": NUMBER, "step_p99_s": NUMBER, "throughput": NUMBER,
+        "step_p50_s": NUMBER, "step_p99_s": NUMBER, "throughput": NUMBER, "source?": str,
     },
     "idle": {
         "base": str, "storage": {"low": NUMBER, "value": NUMBER, "high": NUMBER},
@@ -57,8 +70,10 @@ SHARES = ("data_storage", "data_cpu", "data_pipeline", "data_unknown", "checkpoi
 
 
 def problems(value: Any, shape: Any = SHAPE, path: str = "report") -> list[str]:
-    """Every place where `value` is not of `shape`."""
+    """Every place where `value` is not of `shape`; keys with a question mark may be absent."""
     if isinstance(shape, dict):
+        absent = {key for key in shape if key[-1] == "?" and key[:-1] not in value}
+        shape = {key.rstrip("?"): each for key, each in shape.items() if key not in absent}
         if not isinstance(value, dict) or set(value) != set(shape):
             return [f"{path}: keys {value!r:.80}, not {sorted(shape)}"]
         return [one for key in shape for one in problems(value[key], shape[key], f"{path}.{key}")]

@@ -11,7 +11,7 @@ import pytest
 
 from slurm_io.analysis.api import analyse_store
 from slurm_io.analysis.reports.base import FORMATS
-from slurm_io.analysis.reports.text import WIDTH, render, render_text
+from slurm_io.analysis.reports.text import WIDTH, render, render_for_terminal, render_text
 from tests.analysis.report_shape import problems
 from tests.analysis.stand_in import Job, one_rank
 
@@ -88,3 +88,36 @@ def test_a_price_makes_a_cost() -> None:
     finding = analyse_store(store)["findings"][0]
     assert finding["cost"] == pytest.approx(finding["gpu_hours"] * 3, abs=0.01)
     assert finding["gpu_hours"] > 5
+
+
+def test_a_terminal_sets_width_and_colour() -> None:
+    report = analyse_store(slow_job().store())
+    narrow = render_for_terminal(report, 60, {"TERM": "xterm", "NO_COLOR": "1"})
+    assert "\x1b" not in narrow
+    assert [line for line in narrow.splitlines() if "$ " not in line and len(line) > 60] == []
+    assert "\x1b[" in render_for_terminal(report, 60, {"TERM": "xterm"})
+    assert "\x1b" not in render_for_terminal(report, 60, {"TERM": "dumb"})
+    wide = render_for_terminal(report, 300, {})
+    assert wide == render(report)
+
+
+def test_one_reason_for_several_sources_is_one_line() -> None:
+    text = render(analyse_store(Job([one_rank()]).store()))
+    assert "rule F01, rule F02, rule F04: no training batches" in text
+
+
+def test_the_hint_names_the_module_that_jobs_can_import() -> None:
+    """`slurm_io` itself is not on a job's import path, `slurm_io_hook` is."""
+    text = " ".join(render(analyse_store(Job([one_rank()]).store())).split())
+    assert "slurm_io_hook.watch(loader)" in text
+    assert "slurm_io.hook" not in text
+
+
+def test_a_run_of_a_moment_has_no_share_of_a_core() -> None:
+    """Starting up is all the sampler does then: 105 % of a core would be true and mislead."""
+    report = analyse_store(slow_job().store())
+    report["overhead"] |= {"cpu_s": 0.02, "cpu_share": 1.05}
+    report["time"] |= {"wall_s": 0.02}
+    assert "of a core" not in render(report)
+    report["time"] |= {"wall_s": 60.0}
+    assert "105.00% of a core" in render(report)

@@ -72,6 +72,9 @@ def test_short_waits_for_workers_are_the_hand_over_and_healthy() -> None:
     assert report["verdict"] == "healthy"
     assert report["idle"]["data_pipeline"] == pytest.approx(0.0025 / 0.0525, abs=0.005)
     assert report["findings"] == []
+    # The report shows the hand-over in the pipeline's share: without a word the two contradict.
+    shown = f"{report['idle']['data_pipeline']:.1%}"
+    assert report["verdict_reason"].endswith(f"handing batches over, {shown}, is no stall")
 
 
 def test_blocking_checkpoints_are_checkpoint() -> None:

@@ -16,7 +16,10 @@ from slurm_io.collectors.base import Context, Tick
 from slurm_io.collectors.block import Block
 from slurm_io.store.schema import TABLES
 from tests.collectors.fake_host import FIXTURES, context, rows_at, tick, write_tree
+from tests.filesystems.node_trees import NodeTree
 from tests.labs.block import BlockLab, block_lab_missing
+
+DM_STATS = ("dm-0", "dm-1")
 
 
 class Host:
@@ -161,6 +164,39 @@ def test_lxcfs_is_said(tmp_path: Path) -> None:
     assert availability.state == "partial" and "lxcfs" in availability.reason
 
 
+def test_in_an_lxc_container_the_kernels_own_counters_are_read_from_sys(tmp_path: Path) -> None:
+    mounts = (FIXTURES / "mountinfo" / "mountinfo_container_node.txt").read_text()
+    samples = {name: (FIXTURES / "sysfs" / f"{name}_stat.txt").read_text() for name in DM_STATS}
+    files = {f"sys/class/block/{name}/stat": text for name, text in samples.items()}
+    write_tree(tmp_path, {"proc/self/mountinfo": mounts, "sys/class/block/ram0/stat": "1", **files})
+    host = Host(tmp_path, sda())
+    assert host.availability.state == "on"
+    host.rows(0)
+    write_tree(
+        tmp_path, {"sys/class/block/dm-1/stat": samples["dm-1"].replace("1234567", "1234577")}
+    )
+    assert {name: row["r_s"] for name, row in host.rows(1).items()} == {"dm-1": 10}
+    assert host.block.facts()["source"] == str(tmp_path / "sys/class/block")
+    # A device that comes later is found within half a minute.
+    write_tree(tmp_path, {"sys/class/block/sdz/stat": samples["dm-1"]})
+    host.rows(40)
+    write_tree(tmp_path, {"sys/class/block/sdz/stat": samples["dm-1"].replace("567890", "567895")})
+    assert host.rows(41)["sdz"]["w_s"] == 5
+    host.block.close()
+
+
+def test_a_silent_array_over_disks_that_count_is_no_gap(tmp_path: Path) -> None:
+    write_tree(
+        tmp_path,
+        {
+            "sys/block/md0/size": "8\n", "sys/block/md0/queue/iostats": "0\n",
+            "sys/block/md0/slaves/sda/x": "", "sys/block/sda/queue/iostats": "1\n",
+        },
+    )  # fmt: skip
+    host = Host(tmp_path, sda() + " 9 0 md0 0 0 0 0 0 0 0 0 0 0 0\n")
+    assert host.availability.state == "on"
+
+
 def test_a_disk_whose_counters_are_off_is_said(tmp_path: Path) -> None:
     write_tree(tmp_path, {"sys/block/sda/size": "8\n", "sys/block/sda/queue/iostats": "0\n"})
     availability = Host(tmp_path, sda()).availability
@@ -178,6 +214,64 @@ def test_facts_name_the_mounts_of_a_device(tmp_path: Path) -> None:
     )
     (device,) = Host(tmp_path, sda()).block.facts()["devices"]  # type: ignore[misc]
     assert device["name"] == "sda" and device["mounts"] == ["/"]
+
+
+def test_facts_name_the_leaves_of_each_mount_so_that_no_byte_counts_twice(tmp_path: Path) -> None:
+    """The sample of a tool that added up all lines: a disk and its partitions."""
+    text = sample("nvme_partitions_20col_dool32.txt")
+    tree = NodeTree(tmp_path)
+    tree.disk("nvme0n1", "259:0", partitions=3)
+    tree.mount("/data", "259:3", "xfs", "/dev/nvme0n1p3")
+    host = Host(tmp_path, text)
+    host.rows(0)
+    grown = "".join(grow(line, 1000) for line in text.splitlines(keepends=True))
+    rows = host.rows(1, grown)
+    assert len(rows) == 4
+    leaves = host.block.facts()["leaves"]["/data"]  # type: ignore[index]
+    assert leaves == ["nvme0n1"]
+    assert sum(rows[name]["rkB_s"] for name in leaves) == 500
+
+
+def grow(line: str, sectors: int) -> str:
+    """A line of diskstats after one more read of so many sectors."""
+    fields = line.split()
+    fields[3], fields[5] = str(int(fields[3]) + 1), str(int(fields[5]) + sectors)
+    return " ".join(fields) + "\n"
+
+
+@pytest.mark.parametrize("head_counts", [False, True])
+def test_nvme_multipath_is_counted_on_the_head_or_on_the_paths_never_on_both(
+    tmp_path: Path, head_counts: bool
+) -> None:
+    tree = NodeTree(tmp_path)
+    tree.disk("nvme0n1", "259:0", partitions=1)
+    tree.mount("/data", "259:1", "xfs", "/dev/nvme0n1p1")
+    text = sample("nvme_multipath_atop157.txt")
+    host = Host(tmp_path, text)
+    host.rows(0)
+    lines = text.splitlines(keepends=True)
+    rows = host.rows(
+        1, "".join(grow(line, 2000) if head_counts or "c0n1" in line else line for line in lines)
+    )
+    facts = host.block.facts()
+    leaves = facts["leaves"]["/data"]  # type: ignore[index]
+    assert leaves == (["nvme0n1"] if head_counts else ["nvme0c0n1"])
+    assert sum(rows[name]["rkB_s"] for name in leaves) == 1000
+    assert facts["multipath"] == {
+        "nvme0n1": {"paths": ["nvme0c0n1"], "counted_on": "head" if head_counts else "paths"}
+    }
+
+
+def test_mirrors_with_their_members_counters_are_counted_once(tmp_path: Path) -> None:
+    """md0 and md1 of the sample hold the very numbers of their members."""
+    tree = NodeTree(tmp_path)
+    for number, letter in enumerate("ab"):
+        tree.disk(f"sd{letter}", f"8:{16 * number + 32}")
+    tree.stack("md0", "9:0", ["sda", "sdb"], md__level="raid1")
+    tree.mount("/mirror", "9:0", "ext4", "/dev/md0")
+    host = Host(tmp_path, sample("14col_sd_loop_md.txt"))
+    host.rows(0)
+    assert host.block.facts()["leaves"]["/mirror"] == ["sda", "sdb"]  # type: ignore[index]
 
 
 def test_a_source_that_comes_and_goes_is_no_error(tmp_path: Path) -> None:

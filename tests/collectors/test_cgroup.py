@@ -145,7 +145,34 @@ def test_a_group_that_comes_with_the_first_step_is_found_and_forgotten(tmp_path:
     assert list(collector.facts()["groups"]) == [V2]  # type: ignore[call-overload]
     paths.clear()
     assert collector.collect(tick(3)) == []
-    assert collector.facts() == {"groups": {}}
+    facts = collector.facts()
+    assert list(facts["groups"]) == [V2]  # type: ignore[call-overload]
+    assert facts["state"] == "partial" and "EnableExtraControllers" in str(facts["reason"])
+
+
+def test_controllers_that_join_later_are_read_from_then_on(tmp_path: Path) -> None:
+    """Slurm makes the groups of the v1 hierarchies one after the other."""
+    files = v1_files(1000)
+    first = {name: text for name, text in files.items() if "/memory" not in name}
+    write_tree(tmp_path, first)
+    collector = Cgroup()
+    assert "memory controller" in collector.open(context(tmp_path, [V1])).reason
+    rows_at(collector, 0)
+    assert rows_at(collector, 1)[0]["mem_current_bytes"] is None
+    write_tree(tmp_path, files)
+    late = [rows_at(collector, second)[0]["mem_current_bytes"] for second in (2, 3, 4, 5, 6)]
+    assert late[-1] == 5000 and late[0] is None
+    assert "memory controller" not in str(collector.facts()["reason"])
+
+
+def test_an_empty_group_has_its_rows(tmp_path: Path) -> None:
+    """A step that crashed can leave a job that holds its GPUs and has no process."""
+    write_tree(tmp_path, v2_files(1000, None, 1) | {f"sys/fs/cgroup{V2}/cgroup.procs": ""})
+    collector = Cgroup()
+    collector.open(context(tmp_path, [V2]))
+    rows_at(collector, 0)
+    (row,) = rows_at(collector, 1)
+    assert (row["cpu_ns"], row["mem_current_bytes"]) == (0, 4096000)
 
 
 def test_a_limit_that_changes_is_seen_within_half_a_minute(tmp_path: Path) -> None:
@@ -163,4 +190,4 @@ def test_paths_that_lead_nowhere_give_nothing(tmp_path: Path, path: str) -> None
     write_tree(tmp_path, v2_files(1000, None, 1))
     collector = Cgroup()
     assert collector.open(context(tmp_path, [path])).state == "partial"
-    assert collector.facts() == {"groups": {}}
+    assert collector.facts()["groups"] == {}

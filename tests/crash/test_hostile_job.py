@@ -51,7 +51,7 @@ def many_full_rings(folder: Path, count: int) -> None:
 
 def test_a_thousand_full_rings_are_read_in_bounded_bites(tmp_path: Path) -> None:
     many_full_rings(tmp_path, 40)
-    rings = Rings(tmp_path, os.getuid(), 0, lambda pid, starttime: pid)
+    rings = Rings(tmp_path, os.getuid(), 0, lambda pid, starttime, pid_ns: pid)
     bites = []
     while True:
         steps, _ = rings.drain()
@@ -64,7 +64,7 @@ def test_a_thousand_full_rings_are_read_in_bounded_bites(tmp_path: Path) -> None
 
 
 def test_no_ring_waits_for_ever_behind_the_others(tmp_path: Path) -> None:
-    rings = Rings(tmp_path, os.getuid(), 0, lambda pid, starttime: pid)
+    rings = Rings(tmp_path, os.getuid(), 0, lambda pid, starttime, pid_ns: pid)
     makers = [RingMaker(tmp_path, pid=pid, starttime=pid, n_records=16384) for pid in range(1, 5)]
     seen: set[object] = set()
     for _ in range(4):
@@ -160,6 +160,6 @@ def test_a_setuid_child_is_not_looked_into_for_the_user(process_uid: int, is_mem
     job = JobIdentity("c", "7", 0, "u", 1000)
     judge = Membership(SamplerSpec(job=job, node="t1", mode="slurm", spool="/s", ring_dir="/r"))
     child = Process(77, 5, 70, "sudo", process_uid, 1)
-    assert judge.belongs(child, lambda pid: pid == 70) is is_member
-    judge.cgroup_pids = {77}
-    assert judge.belongs(child, lambda pid: False) is is_member
+    assert (judge.claim(child, lambda pid: pid == 70) is not None) is is_member
+    judge.cgroup_pids = frozenset({77})
+    assert (judge.claim(child, lambda pid: False) is not None) is is_member

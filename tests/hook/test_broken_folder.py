@@ -70,7 +70,9 @@ def test_link_in_the_rings_place_is_not_followed(job: Job) -> None:
         f"""
         import os, slurm_io_hook
         start = open("/proc/self/stat").read().rpartition(")")[2].split()[19]
-        name = os.path.join({str(job.ring_folder)!r}, "ring-%d-%s" % (os.getpid(), start))
+        space = os.readlink("/proc/self/ns/pid")[5:-1]
+        space = "" if space == "4026531836" else "." + space
+        name = os.path.join({str(job.ring_folder)!r}, "ring-%d-%s%s" % (os.getpid(), start, space))
         os.symlink({str(victim)!r}, name)
         list(slurm_io_hook.watch([1]))
         """

@@ -14,7 +14,13 @@ from slurm_io.host.cgroup_counters import CgroupSource
 from slurm_io.host.cgroup_io import LowestDevices, blkio_bytes, io_stat_bytes
 from slurm_io.host.cgroup_limits import memory_limit_bytes
 from slurm_io.host.cgroups import job_path, parse_proc_cgroup, place_of_path, slurm_place
-from slurm_io.host.job_cgroups import find_job_cgroups, processes_in, resolve_cgroup
+from slurm_io.host.job_cgroups import (
+    Contents,
+    WhichJob,
+    contents_of,
+    find_job_cgroups,
+    resolve_cgroup,
+)
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "host"
 CASES = FIXTURES / "cases"
@@ -64,7 +70,7 @@ def test_case_d01_counters_limit_and_no_block_io(tmp_path: Path) -> None:
     assert (counters.read_bytes, counters.write_bytes) == (None, None)
     assert "blkio" in source.missing()["io"]
     source.close()
-    found = find_job_cgroups(tmp_path, str(answer["job_id"]))
+    found = find_job_cgroups(tmp_path, WhichJob(str(answer["job_id"])))
     assert [(group.version, group.path) for group in found] == [
         (1, "/slurm/uid_10001/job_62238108")
     ]
@@ -92,7 +98,7 @@ def test_case_d06_the_job_is_found_below_the_pod(tmp_path: Path) -> None:
     folder, _ = case("D06")
     path = (folder / "in_job.txt").read_text().strip().removeprefix("0::")
     write(tmp_path, "cgroup.controllers", f"{path[1:]}/cgroup.procs")
-    (found,) = find_job_cgroups(tmp_path, "12", node_name="node1")
+    (found,) = find_job_cgroups(tmp_path, WhichJob("12", node_name="node1"))
     assert found.path == job_path(path)
 
 
@@ -141,17 +147,17 @@ def test_v2_jobs_are_found_under_each_name(
     tmp_path: Path, scope: str, folder: str, below: str
 ) -> None:
     write(tmp_path, "cgroup.controllers", f"{below}{scope}/{folder}/step_0/user/cgroup.procs")
-    found = find_job_cgroups(tmp_path, "12", SLUID, "node1")
+    found = find_job_cgroups(tmp_path, WhichJob("12", SLUID, "node1"))
     assert [(group.version, group.path) for group in found] == [(2, f"/{below}{scope}/{folder}")]
 
 
 def test_another_nodes_scope_on_this_machine_is_not_taken(tmp_path: Path) -> None:
     for node in ("node1", "node2"):
         write(tmp_path, "cgroup.controllers", f"system.slice/{node}_slurmstepd.scope/job_12/x")
-    paths = [group.path for group in find_job_cgroups(tmp_path, "12", None, "node2")]
+    paths = [group.path for group in find_job_cgroups(tmp_path, WhichJob("12", None, "node2"))]
     assert paths == ["/system.slice/node2_slurmstepd.scope/job_12"]
-    assert find_job_cgroups(tmp_path, "12", None, "node3") == []
-    assert len(find_job_cgroups(tmp_path, "12")) == 2
+    assert find_job_cgroups(tmp_path, WhichJob("12", None, "node3")) == []
+    assert len(find_job_cgroups(tmp_path, WhichJob("12"))) == 2
 
 
 @pytest.mark.parametrize("top", ["slurm", "slurm_node1"])
@@ -159,7 +165,7 @@ def test_v1_jobs_are_found_in_each_controller(tmp_path: Path, top: str) -> None:
     for controller in ("memory", "cpuset", "cpu,cpuacct"):
         write(tmp_path, f"{controller}/{top}/uid_7/job_12/cgroup.procs")
     write(tmp_path, "blkio/system.slice/x", "memory/slurm_node2/uid_7/job_12/cgroup.procs")
-    (found,) = find_job_cgroups(tmp_path, "12", None, "node1")
+    (found,) = find_job_cgroups(tmp_path, WhichJob("12", None, "node1"))
     assert (found.version, found.path) == (1, f"/{top}/uid_7/job_12")
     assert set(found.folders) == {"memory", "cpuset", "cpu", "cpuacct"}
 
@@ -167,13 +173,13 @@ def test_v1_jobs_are_found_in_each_controller(tmp_path: Path, top: str) -> None:
 @pytest.mark.parametrize("job", ["", "12x", "../12", "*", "12/step_0", "１２"])
 def test_a_job_id_that_is_none_finds_nothing(tmp_path: Path, job: str) -> None:
     write(tmp_path, "cgroup.controllers", "system.slice/slurmstepd.scope/job_12/x")
-    assert find_job_cgroups(tmp_path, job) == []
+    assert find_job_cgroups(tmp_path, WhichJob(job)) == []
 
 
 @pytest.mark.parametrize("sluid", ["..", "s*", "s5K1KKYAYG5D0/", "system"])
 def test_a_sluid_that_is_none_is_not_looked_for(tmp_path: Path, sluid: str) -> None:
     write(tmp_path, "cgroup.controllers", "system.slice/slurmstepd.scope/system/x")
-    assert find_job_cgroups(tmp_path, "12", sluid) == []
+    assert find_job_cgroups(tmp_path, WhichJob("12", sluid)) == []
 
 
 def test_processes_of_all_steps(tmp_path: Path) -> None:
@@ -186,8 +192,8 @@ def test_processes_of_all_steps(tmp_path: Path) -> None:
     ):
         (job / folder).mkdir(parents=True, exist_ok=True)
         (job / folder / "cgroup.procs").write_text(pids)
-    (group,) = find_job_cgroups(tmp_path, "12")
-    assert processes_in(group) == {11, 12, 13}
+    (group,) = find_job_cgroups(tmp_path, WhichJob("12"))
+    assert contents_of(group) == Contents(frozenset({11, 12, 13}), foreign=1)
 
 
 def test_io_samples() -> None:
@@ -198,8 +204,27 @@ def test_io_samples() -> None:
     assert io_stat_bytes(stat, leaves) == (18239488, 14274560)
     cost = (FIXTURES / "cgroup" / "io_stat_v2_cost.txt").read_bytes()
     assert io_stat_bytes(cost + b"8:16\n\n", leaves) == (6273024, 0)
-    blkio = (FIXTURES / "cgroup" / "v1_blkio.throttle.io_service_bytes.txt").read_bytes()
-    assert blkio_bytes(blkio, leaves) == (922000384 + 132749824, 306732544 + 253698048)
+    blkio = {
+        "throttle.io_service_bytes": (922000384 + 132749824, 306732544 + 253698048),
+        "throttle.io_serviced": (78814 + 11452, 71433 + 19900),  # the same form, requests
+        "io_service_bytes": (922000384 + 132749824, 295747584 + 242914816),  # CFQ's own file
+    }
+    for name, moved in blkio.items():
+        text = (FIXTURES / "cgroup" / f"v1_blkio.{name}.txt").read_bytes()
+        assert blkio_bytes(text, leaves) == moved, name
+
+
+def test_ram_disks_loops_zram_and_stacked_devices_are_no_disks(tmp_path: Path) -> None:
+    text = (FIXTURES / "cgroup" / "v1_blkio.throttle.io_service_bytes.txt").read_bytes()
+    for number in range(4):
+        (tmp_path / f"dev/block/253:{number}/slaves/sda").mkdir(parents=True)
+    (tmp_path / "block/zram0").mkdir(parents=True)
+    (tmp_path / "dev/block/252:0").symlink_to(tmp_path / "block/zram0")
+    is_disk = LowestDevices(tmp_path)
+    assert blkio_bytes(text, is_disk) == (922000384 + 132749824, 306732544 + 253698048)
+    assert [is_disk(number) for number in (b"252:0", b"7:3", b"11:0", b"259:1", b"8:0\0")] == [
+        False, False, False, True, True,
+    ]  # fmt: skip
 
 
 @given(st.binary())

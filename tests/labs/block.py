@@ -34,7 +34,7 @@ def block_lab_missing(fstype: FsType = "ext4") -> str | None:
         return "the kernel offers no loop devices (/dev/loop-control is missing)"
     if fstype not in Path("/proc/filesystems").read_text().split():
         return f"the kernel does not know {fstype}"
-    tools = [tool for tool in ("losetup", MKFS[fstype][0]) if _tool(tool) is None]
+    tools = [tool for tool in ("losetup", MKFS[fstype][0]) if tool_path(tool) is None]
     return f"not installed: {', '.join(tools)}" if tools else None
 
 
@@ -60,10 +60,10 @@ class BlockLab:
             with open(self._image, "wb") as image:
                 image.truncate(self._size_bytes)
             undo.callback(self._image.unlink)
-            self.device = _run("losetup", "--find", "--show", os.fspath(self._image)).strip()
-            undo.callback(_run, "losetup", "--detach", self.device)
-            _run(*MKFS[self._fstype], self.device)
-            _run("mount", "-t", self._fstype, self.device, os.fspath(self.mountpoint))
+            self.device = run_tool("losetup", "--find", "--show", os.fspath(self._image)).strip()
+            undo.callback(run_tool, "losetup", "--detach", self.device)
+            run_tool(*MKFS[self._fstype], self.device)
+            run_tool("mount", "-t", self._fstype, self.device, os.fspath(self.mountpoint))
             undo.callback(unmount_lazily, self.mountpoint)
             self._undo = undo.pop_all()
         return self
@@ -77,13 +77,15 @@ class BlockLab:
         self._undo.close()
 
 
-def _tool(name: str) -> str | None:
+def tool_path(name: str) -> str | None:
+    """Absolute path of a program; None when it is not installed."""
     # The sbin folders are not on every user's PATH.
     return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
 
 
-def _run(*command: str) -> str:
-    program = _tool(command[0]) or command[0]
+def run_tool(*command: str) -> str:
+    """What a program printed; RuntimeError with its complaint when it failed."""
+    program = tool_path(command[0]) or command[0]
     done = subprocess.run(
         [program, *command[1:]], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )

@@ -21,7 +21,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -132,6 +132,15 @@ class SlurmCluster:
             group=account.pw_gid,
             extra_groups=[],
         )
+
+    @contextlib.contextmanager
+    def acting_as(self, user: str) -> Iterator[None]:
+        """Submit as another account for a while."""
+        usual, self.user = self.user, user
+        try:
+            yield
+        finally:
+            self.user = usual
 
     def scontrol(self, *arguments: str) -> str:
         """Output of one scontrol command run as root; ClusterError when it fails."""

@@ -13,7 +13,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 SBIN_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
@@ -139,6 +139,24 @@ def processes_naming(text: str) -> list[int]:
             if wanted in (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes():
                 found.append(int(entry.name))
     return found
+
+
+@contextlib.contextmanager
+def second_account(name: str = "sio-second") -> Iterator[str]:
+    """Another ordinary account for jobs, removed afterwards when it was not there before."""
+    made = subprocess.run(
+        [program("useradd"), "--no-create-home", "--shell", "/bin/sh", name],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if made.returncode not in (0, 9):  # 9: there is one of that name
+        raise ClusterError(f"useradd {name}: {made.stderr}")
+    try:
+        yield name
+    finally:
+        if made.returncode == 0:
+            subprocess.run([program("userdel"), name], capture_output=True, check=False)
 
 
 def write_munge_key(path: Path) -> None:

@@ -56,7 +56,9 @@ def main(argv: list[str] | None = None) -> int:
         if options.keep:
             return demo(options.keep, options.steps)
         with tempfile.TemporaryDirectory(prefix="slurm-io-demo-") as folder:
-            return demo(Path(folder), options.steps)
+            code = demo(Path(folder), options.steps)
+        print(f"\nThe store is gone; {sys.executable} -m tests.labs.demo --keep DIR keeps it.")
+        return code
     except SlowFsError as error:
         print(error, file=sys.stderr)
         return CANNOT

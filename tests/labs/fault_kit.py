@@ -29,7 +29,8 @@ from slurm_io.staging.verify.driver import Target, verify
 from slurm_io.staging.verify.identity import Roots
 from slurm_io.staging.verify.keep import keep, record_of
 from slurm_io.staging.verify.model import VerifyAnswer
-from slurm_io.staging.verify.table import Row, TableForm, write_table
+from slurm_io.staging.verify.table import Row, TableForm
+from slurm_io.staging.verify.table_writing import write_table
 from slurm_io.staging.verify.work import Options
 
 MACHINE_ID = "0123456789abcdef0123456789abcdef"

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from slurm_io.collectors.base import Availability, Context, Row, Tick
-from slurm_io.sampler.collecting import CollectorRunner
+from slurm_io.sampler import collecting
+from slurm_io.sampler.collecting import CollectorRunner, Metered, Usage
 from tests.collectors.fake_host import context
 
 SECOND_NS = 1_000_000_000
@@ -78,3 +79,38 @@ def test_a_failure_while_looking_again_is_off_with_its_reason() -> None:
     for second in range(40):
         assert runner.rows(0, second * SECOND_NS, 0) == []
     assert runner.availability == Availability("off", "OSError: broken")
+
+
+class WithHelper(Source):
+    """One whose helper has used some CPU time that nobody has waited for."""
+
+    helper_cpu_s = 0.0
+
+
+def test_a_living_helper_counts_by_its_own_word() -> None:
+    source = WithHelper("on")
+    runner = CollectorRunner(source)
+    runner.open(context(Path("/nowhere")))
+    for second, used_s in enumerate((0.0, 0.5, 40.0)):
+        source.helper_cpu_s = used_s
+        runner.rows(0, second * SECOND_NS, 0)
+        assert runner.usage.all_children_cpu_s == used_s
+        assert runner.usage.to_dict()["cpu_s"] >= used_s
+    source.helper_cpu_s = 0.0  # it ended; what it used comes in when it is waited for
+    runner.close()
+    assert runner.usage.helper_cpu_s == 0.0
+
+
+def test_a_helper_of_days_is_not_taken_for_somebody_elses_child(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    used = iter((0.0, 500.0, 500.0, 5000.0))
+    monkeypatch.setattr(collecting, "children_cpu_s", lambda: next(used))
+    usage = Usage(helper_cpu_s=499.0)
+    with Metered(usage, has_children=True):
+        pass
+    assert usage.children_cpu_s == 500.0
+    usage.helper_cpu_s = 0.0
+    with Metered(usage, has_children=True):  # that one was nobody we know
+        pass
+    assert usage.children_cpu_s == 500.0

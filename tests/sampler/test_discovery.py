@@ -111,8 +111,9 @@ def test_slurm_mode_without_cgroup_reads_environments() -> None:
     # The sampler's own children (here: the shells) are never taken for the job.
     with started("sleep 67 & wait", **SLURM) as task, started("sleep 68 & wait"):
         discovery = Discovery(spec("slurm"))
-        until(discovery, lambda: bool(discovery.members()))
-        assert [(m.comm, m.ppid) for m in discovery.members()] == [("sleep", task.pid)]
+        sleeps = [("sleep", task.pid)]
+        until(discovery, lambda: [(m.comm, m.ppid) for m in discovery.members()] == sleeps)
+        assert discovery.facts()["found_by"]["environ"] >= 1
 
 
 @pytest.mark.parametrize(

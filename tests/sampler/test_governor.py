@@ -9,6 +9,7 @@ import pytest
 from slurm_io.sampler.governor import (
     CREDIT_S,
     DISCOVERY,
+    GPU,
     PROCESS,
     WAITS,
     Governor,
@@ -23,6 +24,7 @@ class Machine:
     pass_s: float = 0.0
     process_s: float = 0.0
     discovery_s: float = 0.0
+    gpu_s: float = 0.0
     other_s: float = 0.0
 
     def cost_s(self, pace: Pace) -> float:
@@ -31,6 +33,7 @@ class Machine:
             self.pass_s * pace.waits_hz
             + self.process_s / pace.process_factor
             + self.discovery_s / pace.discovery_period_s
+            + self.gpu_s / pace.gpu_factor
             + self.other_s
         )
 
@@ -40,13 +43,14 @@ class Machine:
             WAITS: self.pass_s * pace.waits_hz,
             PROCESS: self.process_s / pace.process_factor,
             DISCOVERY: self.discovery_s / pace.discovery_period_s,
+            GPU: self.gpu_s / pace.gpu_factor,
         }
 
 
 def run(machine: Machine, seconds: int, governor: Governor, start_s: int = 0) -> list[float]:
     """Share of one core in each second."""
     shares, cpu_s = [], 1000.0
-    by_source = dict.fromkeys((WAITS, PROCESS, DISCOVERY), 100.0)
+    by_source = dict.fromkeys((WAITS, PROCESS, DISCOVERY, GPU), 100.0)
     for second in range(start_s, start_s + seconds):
         cost_s = machine.cost_s(governor.pace)
         shares.append(cost_s)
@@ -114,6 +118,20 @@ def test_the_process_table_is_slowed_when_it_is_the_dearest() -> None:
     shares = run(Machine(pass_s=0.0005, process_s=0.006), 300, governor)
     assert governor.pace.process_factor > 1
     assert sum(shares[-20:]) / 20 <= 0.003
+
+
+def test_a_dear_gpu_driver_is_asked_less_often_and_the_waits_stay_fast() -> None:
+    governor = Governor(0.003, 10.0)
+    shares = run(Machine(pass_s=0.0001, gpu_s=0.009), 300, governor)
+    assert governor.pace.waits_hz == 10.0
+    assert governor.pace.gpu_factor in (5, 10)
+    assert sum(shares[-20:]) / 20 <= 0.003
+
+
+def test_a_source_that_costs_nothing_is_never_slowed() -> None:
+    governor = Governor(0.003, 10.0)
+    run(Machine(pass_s=0.02), 600, governor)
+    assert (governor.pace.gpu_factor, governor.pace.discovery_period_s) == (1, 1.0)
 
 
 @pytest.mark.parametrize(("pass_s", "floor_hz"), [(0.002, 2.0), (0.02, 1.0)])

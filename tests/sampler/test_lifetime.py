@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
+
 from slurm_io.model import JobIdentity, Mode, SamplerSpec
 from slurm_io.sampler.lifetime import JobState, Lifetime, state_in
 
@@ -85,3 +88,14 @@ def test_states_of_scontrol() -> None:
         state_in("", "slurm_load_jobs error: Unable to contact slurm controller\n", 0) == "unknown"
     )
     assert state_in(line.format("RUNNING"), "", 1) == "over", "it runs again, elsewhere"
+
+
+def test_a_sampler_ends_with_the_process_that_attached_it() -> None:
+    alive = Lifetime(
+        replace(spec("user"), attached_by=os.getppid()), 0.0, lambda: "unknown", lambda: 0.5
+    )
+    assert ends(alive, 50, processes=3) == (50, "")
+    orphan = Lifetime(
+        replace(spec("user"), attached_by=os.getpid()), 0.0, lambda: "unknown", lambda: 0.5
+    )
+    assert ends(orphan, 50, processes=3) == (1, "who attached is gone")

@@ -23,7 +23,7 @@ from tests.sampler.ring_maker import RingMaker, starttime_of
 OFFSET_NS = 1_000_000
 
 
-def lives(pid: int, starttime: int) -> int | None:
+def lives(pid: int, starttime: int, pid_ns: int | None) -> int | None:
     """As Discovery.find_pid, for processes of this namespace."""
     try:
         return pid if starttime_of(pid) == starttime else None
@@ -258,7 +258,15 @@ def test_a_ring_of_another_user_is_refused(tmp_path: Path) -> None:
 
 
 def test_names_that_are_no_ring_names_are_not_even_opened(tmp_path: Path) -> None:
-    for name in ("ring-1", "ring-1-2-3", "ring-0-1", "ring--1-1", "ring-1-1.tmp", "xring-1-1"):
+    for name in (
+        "ring-1",
+        "ring-1-2-3",
+        "ring-0-1",
+        "ring--1-1",
+        "ring-1-1.tmp",
+        "ring-1-1.0",
+        "xring-1-1",
+    ):
         (tmp_path / name).write_bytes(b"x")
     assert refused(tmp_path) == 0
 

@@ -345,7 +345,6 @@ def edited(store: Path, **change: object) -> None:
         ({"nodes": []}, "names no nodes"),
         ({"nodes": {"n1": {"done_ns": 1, "rows": {"steps": -1}}}}, "makes no sense"),
         ({"nodes": {"n1": {"rows": {}}}}, "makes no sense"),
-        ({"nodes": {"n9": {"done_ns": 1, "rows": {}}}}, "lacks node n9"),
         ({"schema": 99}, "newer slurm_io"),
     ],
 )
@@ -388,11 +387,34 @@ def test_a_damaged_table_is_named(store: Path, damage: str) -> None:
     assert names_in(store) == sorted([*before, "DONE.n0", "node=n0"]), "the rest stays untouched"
 
 
-def test_damaged_facts_are_named(store: Path) -> None:
+@pytest.mark.parametrize(
+    "damage", ['{"node": "n1", "meta": 5}', '{"node": "n1", "meta": {"sch', "", None]
+)
+def test_a_damaged_line_of_the_facts_costs_its_own_nodes(store: Path, damage: str | None) -> None:
+    before = open_job(store)
     compact(store)
-    (store / "nodes.jsonl").write_text('{"node": "n1", "meta": 5}\n')
-    with pytest.raises(StoreError, match=r"nodes\.jsonl is damaged"):
-        open_job(store)
+    path = store / "nodes.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    at = next(i for i, line in enumerate(lines) if json.loads(line)["node"] == "n1")
+    lines[at : at + 1] = [f"{damage}\n"] if damage is not None else []
+    path.write_text("".join(lines))
+    after = open_job(store)
+    assert sorted(after.nodes) == sorted(before.nodes)
+    for name, node in after.nodes.items():
+        assert node.table("steps").num_rows == before.nodes[name].table("steps").num_rows
+    assert after.nodes["n1"].meta == {}
+    assert [entry["file"] for entry in after.nodes["n1"].damage] == ["nodes.jsonl"]
+    assert after.nodes["n2"].meta == before.nodes["n2"].meta
+    assert after.nodes["n2"].damage == before.nodes["n2"].damage
+
+
+def test_without_the_facts_file_the_rows_are_read_all_the_same(store: Path) -> None:
+    rows = open_job(store).table("steps").num_rows
+    compact(store)
+    (store / "nodes.jsonl").unlink()
+    after = open_job(store)
+    assert after.table("steps").num_rows == rows
+    assert all("nodes.jsonl" in node.damage[0]["reason"] for node in after.nodes.values())
 
 
 def test_tables_alone_are_no_store(tmp_path: Path) -> None:

@@ -236,21 +236,91 @@ def test_things_that_are_no_files(name: str, kind: str, tmp_path: Path) -> None:
     else:
         with open(path, "wb") as file:
             file.truncate(1 << 40)
-    with pytest.raises(StoreError, match=name):
-        open_job(tmp_path / "n1").table("log")
+    if name.endswith("parquet"):
+        with pytest.raises(StoreError, match=name):
+            open_job(tmp_path / "n1").table("log")
+        return
+    # A small file costs itself: the rows are read, and what is missing is named.
+    store = open_job(tmp_path / "n1")
+    assert store.table("log").num_rows == 1
+    noted = [*store.damage, *store.nodes["n1"].damage]
+    assert [entry["file"] for entry in noted] == [name]
+    assert str(path) in noted[0]["reason"] and "not known" in noted[0]["missing"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "[]", "nonsense", "[" * 100_000, '{"schema": 99}', '{"schema": "1"}', '{"damage": 5}',
-     '{"job": {"cluster": "c"}}'],
-)  # fmt: skip
-def test_meta_json_that_is_none(text: str, tmp_path: Path) -> None:
-    write_stream(tmp_path / "log.arrows", LOG, [[plain_row(LOG, 1)]])
-    (tmp_path / "meta.json").write_text(text)
-    with pytest.raises(StoreError, match="meta.json") as caught:
+NONSENSE = ["", "[]", "nonsense", "[" * 100_000, '{"schema": "1"}', '{"schema": 0}',
+            '{"schema": true}', '{"schema": null}']  # fmt: skip
+
+
+def two_nodes(path: Path) -> Path:
+    node_folder(path / "node=n1", [1, 2], True)
+    node_folder(path / "node=n2", [3], True)
+    told = {"schema": 1, "job": JOB.to_dict(), "nodes_expected": ["n1", "n2"]}
+    (path / "job.json").write_text(json.dumps(told))
+    return path
+
+
+@pytest.mark.parametrize("text", [*NONSENSE, '{"damage": 5}', '{"damage": [5]}'])
+def test_a_damaged_meta_json_costs_its_own_facts_and_nothing_else(
+    text: str, tmp_path: Path
+) -> None:
+    (two_nodes(tmp_path) / "node=n1/meta.json").write_text(text)
+    store = open_job(tmp_path)
+    assert sorted(store.nodes) == ["n1", "n2"]
+    assert store.table("log").num_rows == 3
+    (entry,) = store.nodes["n1"].damage
+    assert entry["file"] == "meta.json" and "meta.json" in entry["reason"]
+    assert "ranks" in entry["missing"] and "\n" not in entry["reason"]
+    assert store.nodes["n2"].damage == [] and store.nodes["n2"].meta["node"] == "n2"
+
+
+@pytest.mark.parametrize("name", ["self.json", "checks.json"])
+@pytest.mark.parametrize("text", ["", "[]", '{"cpu_s": '])
+def test_a_damaged_self_json_or_checks_json_is_noted(name: str, text: str, tmp_path: Path) -> None:
+    (two_nodes(tmp_path) / "node=n2" / name).write_text(text)
+    node = open_job(tmp_path).nodes["n2"]
+    assert (node.self_cost, node.checks) == (None, None)
+    assert [entry["file"] for entry in node.damage] == [name]
+
+
+def test_a_job_that_is_half_told_is_taken_from_the_next_file(tmp_path: Path) -> None:
+    two_nodes(tmp_path)
+    half = {"schema": 1, "job": {"cluster": "c"}}
+    (tmp_path / "job.json").write_text(json.dumps(half))
+    (tmp_path / "node=n1/meta.json").write_text(json.dumps(half))
+    store = open_job(tmp_path)
+    assert store.job == JOB
+    assert [entry["file"] for entry in store.damage] == ["job.json", "meta.json"]
+
+
+@pytest.mark.parametrize("text", [*NONSENSE, '{"nodes_expected": "n1"}', '{"job": {"job": "1"}}'])
+def test_a_damaged_job_json_is_noted_and_the_nodes_tell_the_job(text: str, tmp_path: Path) -> None:
+    (two_nodes(tmp_path) / "job.json").write_text(text)
+    store = open_job(tmp_path)
+    assert store.job == JOB
+    assert store.nodes_expected == (JOB.nodes or ("n1", "n2"))
+    assert [entry["file"] for entry in store.damage] == ["job.json"]
+
+
+@pytest.mark.parametrize("name", ["job.json", "node=n1/meta.json"])
+def test_what_a_newer_slurm_io_wrote_is_refused_in_one_clear_line(
+    name: str, tmp_path: Path
+) -> None:
+    path = two_nodes(tmp_path) / name
+    path.write_text(json.dumps({**json.loads(path.read_text()), "schema": 99}))
+    with pytest.raises(StoreError) as caught:
         open_job(tmp_path)
-    assert "\n" not in str(caught.value)
+    assert str(caught.value) == (
+        f"{path} has schema version 99, this slurm_io knows 1: read it with a newer slurm_io"
+    )
+
+
+def test_a_store_of_nothing_but_a_damaged_job_json_says_what_is_wrong_with_it(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "job.json").write_text("{")
+    with pytest.raises(StoreError, match=r"job\.json is not valid JSON"):
+        open_job(tmp_path)
 
 
 def test_a_linked_node_folder_is_not_followed(tmp_path: Path) -> None:

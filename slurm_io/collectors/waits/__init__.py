@@ -28,6 +28,7 @@ from slurm_io.host.read import read_optional_line
 _DESCRIPTORS_PER_PROCESS = 8
 _KEPT_SHARE_OF_DESCRIPTORS = 0.5
 _MOST_OUTSIDERS = 64
+_MOST_REFUSED_KEPT = 4096
 
 Crew = tuple[int | None, int | None, str, list[Member]]
 """(pid of the rank, rank, role, the processes that count in one row)."""
@@ -49,6 +50,7 @@ class WaitsCollector:
         self._members: Sequence[Member] = ()
         self._crews: list[ProbedCrew] = []
         self._refused = 0
+        self._refused_processes: set[tuple[int, int]] = set()
         self.passes = 0
         soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._most_kept = int(soft * _KEPT_SHARE_OF_DESCRIPTORS / _DESCRIPTORS_PER_PROCESS)
@@ -118,11 +120,16 @@ class WaitsCollector:
             elif wait_class in counts:
                 counts[wait_class] += 1
                 if reading is REFUSED:
-                    self._refused += 1
+                    self._note_refused(probe)
             else:
                 continue  # gone
             processes += 1
         group.processes = processes
+
+    def _note_refused(self, probe: ProcessProbe) -> None:
+        self._refused += 1
+        if len(self._refused_processes) < _MOST_REFUSED_KEPT:
+            self._refused_processes.add((probe.pid, probe.starttime))
 
     def _ask_others(
         self, probe: ProcessProbe, main: Reading, phase: str, is_rank: bool, mono_ns: int
@@ -143,6 +150,7 @@ class WaitsCollector:
             "mounts_waited_for": dict(self._mounts_seen),
             "passes": self.passes,
             "samples_refused": self._refused,
+            "processes_refused": len(self._refused_processes),
         }
         if self._refused:
             facts["refused_reason"] = (

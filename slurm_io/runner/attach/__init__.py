@@ -1,0 +1,1 @@
+"""Watch a job or a process tree that runs already: ``slurm-io attach``."""
