@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from slurm_io.collectors.base import COLLECTORS
+from slurm_io.config_page import settings_table
 from slurm_io.prolog.checks.base import CHECKS
 
 DOCS = Path(__file__).parent
@@ -38,12 +39,14 @@ def main(arguments: list[str]) -> int:
 
 
 def _page(title: str, folder: str, things: Mapping[str, Any]) -> str:
-    """One section for each registered thing: the docstring of its module."""
+    """One section for each registered thing: the docstring of its module, and its own settings."""
     sections = [f"# {title}\n\nGenerated from the docstrings of `{folder}`.\n"]
     for name, thing in things.items():
         module = inspect.getmodule(thing)
         text = inspect.getdoc(module) if module else ""
         sections.append(f"## {name}\n\n{text}\n")
+        if hasattr(module, "Settings"):
+            sections.append(f"Keys of `[check.{name}]`:\n\n{settings_table(module.Settings)}")
     return "\n".join(sections)
 
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from slurm_io.commands.check import command
 from slurm_io.errors import ConfigError, HostError, SpecError, UsageError
-from slurm_io.prolog.by_hand import exit_code
+from slurm_io.prolog.by_hand import answers_of, as_lines, exit_code
 from slurm_io.prolog.checks.base import CHECKS
 from slurm_io.prolog.checks_file import CheckedNode
 from slurm_io.prolog.policy import judge
@@ -77,15 +77,34 @@ def test_a_dataset_is_looked_at_as_if_a_job_had_asked(config: Path) -> None:
 
 
 def test_without_a_dataset_there_is_nothing_to_check(config: Path) -> None:
-    done = check(config, "--only=dataset")
-    assert done.exit_code == 0
+    done = check(config, "--only=mounts,pcie_links")
+    assert " layout" not in done.output
+    done = check(config)
     assert "not run: the job named neither dataset nor ckpt" in done.output
+
+
+def test_columns_stand_below_each_other(config: Path) -> None:
+    """Also where the longest name is that of a check that did not run."""
+    lines = [line for line in check(config).output.splitlines() if not line.startswith(" ")]
+    assert len({len(line[10:]) - len(line[10:].split("  ", 1)[1].lstrip()) for line in lines}) == 1
+
+
+def test_checks_that_did_not_run_are_in_the_order_of_their_names(config: Path) -> None:
+    not_run = [each["check"] for each in json.loads(check(config, "--json").output)["not_run"]]
+    assert not_run == sorted(not_run)
+    assert len(not_run) > 2
 
 
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
         (["--only=mounts,nonsense"], UsageError, "no check called nonsense; there are: "),
+        (["--only=,"], UsageError, "names no check"),
+        (
+            ["--only=dataset"],
+            UsageError,
+            "give --dataset or --ckpt",
+        ),  # 0 would read as "it is well"
         (["--node=t1,t2"], UsageError, "is no node's name"),
         (["--node=../x"], UsageError, "is no node's name"),
         (["--node-only", "--ckpt=/x"], UsageError, "leave one out"),
@@ -102,6 +121,12 @@ def test_a_broken_configuration_is_said(config: Path) -> None:
     config.write_text("spool_dri = 3")
     with pytest.raises(ConfigError, match="spool_dir"):
         check(config)
+
+
+def test_a_section_of_no_check_is_said(config: Path) -> None:
+    config.write_text('[check.mount]\npolicy = "stop"\n')
+    with pytest.raises(ConfigError, match="did you mean 'mounts'"):
+        check(config, "--list")
 
 
 def test_undrain_is_for_root(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,3 +149,13 @@ def test_undrain_is_for_root(config: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_exit_codes(answers: list[Any], code: int) -> None:
     ran = [RanCheck("a", make_check(result()), tuple(map(result, answers)), 0.1, 0.1)]
     assert exit_code(CheckedNode(judge(ran, make_config()))) == code
+
+
+def test_a_note_is_shown_and_changes_neither_exit_code_nor_what_an_undrain_goes_by() -> None:
+    note = result("DEGRADED", text="2 tasks slept", record_only=True)
+    ran = [RanCheck("a", make_check(result()), (note,), 0.1, 0.1)]
+    checked = CheckedNode(judge(ran, make_config()))
+    assert exit_code(checked) == 0
+    assert answers_of(checked) == {"stand_in": "OK"}
+    (line,) = as_lines(checked)
+    assert line.startswith("DEGRADED ") and line.endswith("2 tasks slept (recorded only)")

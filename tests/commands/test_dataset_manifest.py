@@ -59,7 +59,7 @@ def test_build_show_diff(run: Run, dataset: Path) -> None:
     shown = run("manifest", "show", "m.jsonl", "--files")
     assert facts["header"]["content_id"] in shown.out and "'2.tar'" in shown.out
     assert json.loads(run("manifest", "show", "m.jsonl", "--json").out)["roles"]["index"] == 1
-    assert "'c4'" in run("manifest", "show", "--header", "m.jsonl").out
+    assert "dataset     c4\n" in run("manifest", "show", "--header", "m.jsonl").out
 
     assert run("manifest", "diff", "m.jsonl", "m.jsonl").code == 0
     (dataset / "2.tar").write_text("other")
@@ -100,13 +100,54 @@ def test_usage_errors(run: Run, dataset: Path, arguments: tuple[str, ...]) -> No
 
 def test_bad_facts_are_refused_before_hashing(run: Run, dataset: Path) -> None:
     for option, value, reason in [
-        ("--token-dtype", "a b", "NumPy dtype"),
+        ("--token-dtype", "a b", "not one of uint8"),
         ("--layout", '{"color":1}', "unknown key 'color'"),
         ("--algorithm", "rot13", "rot13"),
         ("--note", "a\nb", "control character"),
     ]:
         failed = run("manifest", "build", "c4", "-o", "m", option, value)
-        assert failed.code == 3 and reason in failed.err and not Path("m.journal").exists()
+        assert failed.code == 2 and reason in failed.err and not Path("m.journal").exists()
+
+
+def test_a_vocabulary_must_fit_the_tokens(run: Run, dataset: Path) -> None:
+    tokens = ("--token-dtype", "uint16", "--vocabulary")
+    failed = run("manifest", "build", "c4", "-o", "m", *tokens, "65537")
+    assert failed.code == 2 and "uint16 ends at 65535" in failed.err
+    assert run("manifest", "build", "c4", "-o", "m", *tokens, "65536").code == 0
+
+
+def test_a_header_is_for_people(run: Run, dataset: Path) -> None:
+    facts = ("--token-dtype", "uint16", "--source", "s3://b/c4", "--fstype", "ext4")
+    lines = run("manifest", "build", "c4", "-o", "m", *facts).out.splitlines()
+    assert "algorithm   xxh3-128" in lines
+    assert "sources     s3://b/c4" in lines
+    assert "tokens      dtype uint16" in lines
+
+
+def test_a_device_is_never_replaced(run: Run, dataset: Path) -> None:
+    """As root the rename would put a manifest in the place of /dev/null, for everybody."""
+    os.mkfifo("pipe")
+    for name in ("pipe", "/dev/null"):
+        failed = run("manifest", "build", "c4", "-o", name)
+        assert failed.code == 3 and "is a device or pipe" in failed.err
+        assert not Path(name).is_file() and not Path(f"{name}.journal").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("build", "c4", "-o", ""),
+        ("show", ""),
+        ("diff", "", "m"),
+        ("import", "", "-o", "m"),
+        ("sign", "", "--key", "k"),
+    ],
+)
+def test_an_empty_word_is_not_the_current_folder(
+    run: Run, dataset: Path, arguments: tuple[str, ...]
+) -> None:
+    """What ``-o "$UNSET"`` gives."""
+    assert run("manifest", *arguments).code == 2
 
 
 def test_what_is_no_manifest(run: Run, tmp_path: Path) -> None:

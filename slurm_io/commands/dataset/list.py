@@ -9,13 +9,14 @@ from typing import Any
 
 import click
 
+from slurm_io.commands import GIVEN
 from slurm_io.config import Config, DatasetConfig, load
 from slurm_io.errors import SlurmIoError
 
 
-@click.command("list")
+@click.command("list", short_help="List the datasets a job can ask for.")
 @click.option(
-    "--config", "config_path", type=click.Path(dir_okay=False), help="Configuration file."
+    "--config", "config_path", type=GIVEN, metavar="FILE", help="The site's configuration file."
 )
 @click.option("--json", "as_json", is_flag=True, help="The list as JSON.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from slurm_io.commands import GIVEN
 from slurm_io.config import load
 from slurm_io.errors import UsageError
 
@@ -22,20 +23,44 @@ _EXIT = {"OK": 0, "DEGRADED": 1, "FAIL": 1, "UNKNOWN": 3}
 _SHOWN = 20
 
 
-@click.command("verify")
+@click.command("verify", short_help="Say whether a copy is whole and current.")
 @click.argument("name", required=False, metavar="[NAME[@CONTENT-ID]]")
-@click.option("--path", type=click.Path(file_okay=False), help="A folder instead of a NAME.")
-@click.option("--manifest", type=click.Path(), help="The manifest to compare with.")
-@click.option("--tier", type=click.Choice(["local", "shared"]), help="[the site's choice]")
-@click.option("--level", type=click.IntRange(0, 4), default=2, show_default=True, help="How deep.")
+@click.option(
+    "--path", type=click.Path(file_okay=False), metavar="DIR", help="A folder instead of a NAME."
+)
+@click.option("--manifest", type=GIVEN, metavar="FILE", help="The manifest to compare with.")
+@click.option(
+    "--tier", type=click.Choice(["local", "shared"]), help="Which copy [the site's choice]."
+)
+@click.option(
+    "--level",
+    type=click.IntRange(0, 4),
+    default=2,
+    show_default=True,
+    metavar="N",
+    help="How deep.",
+)
 @click.option("--budget", type=click.FloatRange(0.01), metavar="S", help="End after S seconds.")
-@click.option("--record", "keep_record", is_flag=True, help="Keep on this node what was proven.")
-@click.option("--repair-list", type=click.Path(dir_okay=False), help="Write files to copy again.")
+@click.option(
+    "--record", "keep_record", is_flag=True, help="Keep on this node what was proven (as root)."
+)
+@click.option("--repair-list", type=GIVEN, metavar="FILE", help="Write files to copy again.")
 @click.option("--ignore-extra", is_flag=True, help="Files nobody expects change no answer.")
-@click.option("--sample", type=click.FloatRange(0, 1), default=0.05, help="Share of level 3.")
-@click.option("--jobs", type=click.IntRange(1, 1024), help="Threads [one a CPU, at least 4].")
+@click.option(
+    "--sample",
+    type=click.FloatRange(0, 1),
+    default=0.05,
+    show_default=True,
+    metavar="SHARE",
+    help="Share of the files that level 3 hashes.",
+)
+@click.option(
+    "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Threads [one a CPU, at least 4]."
+)
 @click.option("--idle", is_flag=True, help="Lowest CPU and disk priority.")
-@click.option("--config", "config_path", type=click.Path(dir_okay=False), help="Site's file.")
+@click.option(
+    "--config", "config_path", type=GIVEN, metavar="FILE", help="The site's configuration file."
+)
 @click.option("--json", "as_json", is_flag=True, help="The answer as JSON.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def command(
@@ -56,9 +81,9 @@ def command(
     from slurm_io.staging.verify.work import Options
 
     config = load(config_path)
-    if (name is None) == (given["path"] is None):
+    if bool(name) == bool(given["path"]):
         raise UsageError("give a dataset's NAME, or --path DIR (with --manifest FILE)")
-    if name is not None:
+    if name:
         what = _with_manifest(from_registry(config, name, tier), given["manifest"])
     else:
         what = from_paths(given["path"], given["manifest"], tier)
@@ -107,13 +132,18 @@ def _text(answer: VerifyAnswer) -> list[str]:
     if answer.bad_count > _SHOWN:
         lines.append(f"  … {answer.bad_count - _SHOWN} more: --json or --repair-list")
     lines += [f"not seen  {note}" for note in answer.not_looked_at]
-    rate = answer.bytes_read / 1e9 / max(answer.seconds, 1e-9)
     lines.append(
         f"looked at {answer.files_stated} stats, {answer.files_probed} probed, "
-        f"{answer.files_hashed} hashed, {answer.bytes_read} bytes in {answer.seconds:.2f} s "
-        f"({rate:.2f} GB/s)"
+        f"{answer.files_hashed} hashed, {_read(answer)}"
     )
     return lines
+
+
+def _read(answer: VerifyAnswer) -> str:
+    if not answer.bytes_read:
+        return f"nothing read, {answer.seconds:.2f} s"
+    rate = answer.bytes_read / 1e9 / max(answer.seconds, 1e-9)
+    return f"{answer.bytes_read} bytes read in {answer.seconds:.2f} s ({rate:.2f} GB/s)"
 
 
 @contextlib.contextmanager

@@ -9,16 +9,27 @@ from typing import Any
 
 import click
 
-from slurm_io.errors import UsageError
+from slurm_io.commands import GIVEN
+from slurm_io.errors import ManifestError, UsageError
 
 
-@click.command("build")
+@click.command("build", short_help="Hash a folder into a manifest.")
 @click.argument("folder", type=click.Path(file_okay=False))
-@click.option("-o", "--output", required=True, metavar="FILE", help="The manifest to write.")
+@click.option(
+    "-o", "--output", type=GIVEN, required=True, metavar="FILE", help="The manifest to write."
+)
 @click.option("--dataset", metavar="NAME", help="Name of the dataset [the folder's own].")
-@click.option("--algorithm", default="xxh3-128", show_default=True, help="Digest of each file.")
+@click.option(
+    "--algorithm",
+    default="xxh3-128",
+    show_default=True,
+    metavar="NAME",
+    help="Digest of each file: also blake3, sha256 and others.",
+)
 @click.option("--chunks", is_flag=True, help="Digests of every 256 MiB too (for repairs).")
-@click.option("--chunk-bytes", type=click.IntRange(1 << 16), help="Digests of pieces so large.")
+@click.option(
+    "--chunk-bytes", type=click.IntRange(1 << 16), metavar="N", help="Digests of pieces so large."
+)
 @click.option("--no-ends", is_flag=True, help="No digest of the first and last 64 KiB.")
 @click.option("--exclude", multiple=True, metavar="PATTERN", help="Leave such names out.")
 @click.option("--no-default-excludes", is_flag=True, help="Keep debris of copy tools too.")
@@ -32,16 +43,33 @@ from slurm_io.errors import UsageError
 @click.option("--keep-going", is_flag=True, help="Write it without the files that cannot be read.")
 @click.option("--no-resume", is_flag=True, help="Hash all again, whatever a killed build left.")
 @click.option("--drop-cache", is_flag=True, help="Leave nothing in the page cache.")
-@click.option("--jobs", type=click.IntRange(1, 1024), help="Processes [one a core].")
-@click.option("--form", type=click.Choice(["jsonl", "parquet"]), help="[by suffix, then by size]")
+@click.option("--jobs", type=click.IntRange(1, 1024), metavar="N", help="Files hashed at once [one a core].")
+@click.option(
+    "--form",
+    type=click.Choice(["jsonl", "parquet"]),
+    help="Form of the manifest [by FILE's suffix, else Parquet above 100,000 files].",
+)
 @click.option("--source", "sources", multiple=True, metavar="URL", help="Where it came from.")
 @click.option("--token-dtype", metavar="DTYPE", help="NumPy dtype of the tokens (uint16).")
-@click.option("--vocabulary", type=click.IntRange(1), help="Size of the tokens' vocabulary.")
-@click.option("--layout", multiple=True, metavar="JSON", help='{"min_size_bytes":…,…} hints.')
-@click.option("--free-bytes", type=click.IntRange(0), help="Free space a node needs for it.")
-@click.option("--fstype", "fstypes", multiple=True, help="File systems it may lie on.")
-@click.option("--retention-days", type=click.IntRange(0), help="How long copies are kept.")
-@click.option("--note", "notes", multiple=True, help="For people.")
+@click.option(
+    "--vocabulary", type=click.IntRange(1), metavar="N", help="Size of the tokens' vocabulary."
+)
+@click.option(
+    "--layout",
+    multiple=True,
+    metavar="JSON",
+    help='Striping hint, such as {"min_size_bytes": 10000000000, "stripe_count": 8}.',
+)
+@click.option(
+    "--free-bytes", type=click.IntRange(0), metavar="N", help="Free space a node needs for it."
+)
+@click.option(
+    "--fstype", "fstypes", multiple=True, metavar="TYPE", help="A file system it may lie on."
+)
+@click.option(
+    "--retention-days", type=click.IntRange(0), metavar="N", help="How long copies are kept."
+)
+@click.option("--note", "notes", multiple=True, metavar="TEXT", help="For people.")
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def command(folder: str, output: str, as_json: bool, debug: bool, **given: Any) -> None:
@@ -52,16 +80,21 @@ def command(folder: str, output: str, as_json: bool, debug: bool, **given: Any) 
     cannot be in it is listed on standard error.
     """
     from slurm_io.staging.manifest.build import BuildProblems, build
+    from slurm_io.staging.manifest.files import refuse_devices
     from slurm_io.staging.manifest.progress_bar import build_progress
     from slurm_io.staging.manifest.rows import header_row
     from slurm_io.staging.manifest.summary import header_lines
 
+    refuse_devices(output)  # now, not after the hashing
     options = _options(folder, given)
     try:
         with build_progress() as progress:
             result = build(folder, output, options, progress)
     except BuildProblems as failed:
         _tell_problems(failed.problems)
+        raise
+    except KeyboardInterrupt:
+        click.echo("what was hashed is kept: start it again to go on from there", err=True)
         raise
     _tell_problems(result.problems)
     if as_json:
@@ -91,13 +124,12 @@ def _tell_problems(problems: Any) -> None:
 
 
 def _options(folder: str, given: dict[str, Any]) -> Any:
-    """The options of the build. Raises UsageError, ManifestError."""
+    """The options of the build. Raises UsageError."""
     from slurm_io.staging.manifest.build import CHUNK_BYTES, BuildOptions, new_template
     from slurm_io.staging.manifest.model import Tokens
     from slurm_io.staging.manifest.rows import header_of, header_row
 
-    if given["vocabulary"] and not given["token_dtype"]:
-        raise UsageError("--vocabulary needs --token-dtype")
+    _check_words(given)
     tokens = Tokens(given["token_dtype"], given["vocabulary"]) if given["token_dtype"] else None
     requires = {"free_bytes": given["free_bytes"], "fstypes": list(given["fstypes"]) or None}
     template = new_template(
@@ -110,7 +142,10 @@ def _options(folder: str, given: dict[str, Any]) -> Any:
         notes=given["notes"],
     )
     # A bad fact must show now, not after the hashing: read it as a reader of the manifest will.
-    header_of({**header_row(template), "content_id": "c1-" + "0" * 32})
+    try:
+        header_of({**header_row(template), "content_id": "c1-" + "0" * 32})
+    except ManifestError as error:
+        raise UsageError(str(error)) from error
     return BuildOptions(
         template,
         algorithm=given["algorithm"],
@@ -125,6 +160,24 @@ def _options(folder: str, given: dict[str, Any]) -> Any:
         workers=given["jobs"],
         form=given["form"],
     )
+
+
+def _check_words(given: dict[str, Any]) -> None:
+    """Algorithm, type and number of tokens. Raises UsageError."""
+    from slurm_io.staging.manifest.algorithms import ALGORITHMS
+    from slurm_io.staging.megatron import ITEM_BYTES, largest_token
+
+    dtype, vocabulary = given["token_dtype"], given["vocabulary"]
+    if given["algorithm"] not in ALGORITHMS:
+        known = ", ".join(ALGORITHMS)
+        raise UsageError(f"--algorithm {given['algorithm']!a:.60} is not one of {known}")
+    if vocabulary and not dtype:
+        raise UsageError("--vocabulary needs --token-dtype")
+    if dtype and dtype not in ITEM_BYTES:
+        raise UsageError(f"--token-dtype {dtype!a:.60} is not one of {', '.join(ITEM_BYTES)}")
+    largest = largest_token(dtype) if dtype else None
+    if vocabulary and largest is not None and vocabulary > largest + 1:
+        raise UsageError(f"--vocabulary {vocabulary} is too large: {dtype} ends at {largest}")
 
 
 def _layout(text: str) -> Any:

@@ -6,10 +6,12 @@ import json
 
 import click
 
+from slurm_io.commands import GIVEN
 
-@click.command("diff")
-@click.argument("old", type=click.Path())
-@click.argument("new", type=click.Path())
+
+@click.command("diff", short_help="Compare two manifests.")
+@click.argument("old", type=GIVEN)
+@click.argument("new", type=GIVEN)
 @click.option("--json", "as_json", is_flag=True, help="The differences as JSON.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def command(old: str, new: str, as_json: bool, debug: bool) -> None:

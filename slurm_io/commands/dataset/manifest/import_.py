@@ -8,13 +8,17 @@ from typing import Any
 
 import click
 
+from slurm_io.commands import GIVEN
+
 _SHOWN = 1000  # a wrong --root makes every file missing
 
 
-@click.command("import")
-@click.argument("source", type=click.Path())
-@click.option("-o", "--output", required=True, metavar="OUT", help="The manifest to write.")
-@click.option("--format", "format_name", metavar="F", help="What SOURCE is [found by content].")
+@click.command("import", short_help="Make one from what another tool wrote.")
+@click.argument("source", type=GIVEN)
+@click.option(
+    "-o", "--output", type=GIVEN, required=True, metavar="OUT", help="The manifest to write."
+)
+@click.option("--format", "format_name", metavar="NAME", help="What SOURCE is [by content].")
 @click.option(
     "--root", metavar="DIR", help="A copy of the files: fill in sizes, find what differs."
 )
@@ -22,7 +26,12 @@ _SHOWN = 1000  # a wrong --root makes every file missing
 @click.option("--dataset", metavar="NAME", help="Name of the dataset [the source's folder].")
 @click.option("--prefix", default="", metavar="PREFIX", help="Cut this off every path of SOURCE.")
 @click.option("--algorithm", metavar="NAME", help="Which digests sum files hold [by length, name].")
-@click.option("--vocabulary", type=click.IntRange(1), help="Number of token ids: must fit a token.")
+@click.option(
+    "--vocabulary",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Number of token ids: must fit a token.",
+)
 @click.option("--json", "as_json", is_flag=True, help="The result as JSON.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def command(source: str, output: str, as_json: bool, debug: bool, **given: Any) -> None:

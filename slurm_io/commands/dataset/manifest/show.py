@@ -6,9 +6,11 @@ import json
 
 import click
 
+from slurm_io.commands import GIVEN
 
-@click.command("show")
-@click.argument("manifest", type=click.Path())
+
+@click.command("show", short_help="Show what a manifest holds.")
+@click.argument("manifest", type=GIVEN)
 @click.option("--header", "header_only", is_flag=True, help="The header alone: reads nothing else.")
 @click.option("--files", "with_files", is_flag=True, help="Every file too, one line each.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON (with --files: one line a file).")

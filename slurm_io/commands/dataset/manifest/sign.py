@@ -6,11 +6,12 @@ import json
 
 import click
 
+from slurm_io.commands import GIVEN
 from slurm_io.errors import UsageError
 
 
-@click.command("sign")
-@click.argument("manifest", type=click.Path(), required=False)
+@click.command("sign", short_help="Vouch for a manifest with a key.")
+@click.argument("manifest", type=GIVEN, required=False)
 @click.option("--key", metavar="FILE", help="Private key (PEM, readable by nobody else).")
 @click.option("--generate-key", metavar="FILE", help="Make FILE (private) and FILE.pub first.")
 @click.option("-o", "--output", metavar="FILE", help="Write here [MANIFEST itself].")
@@ -26,7 +27,8 @@ def command(
 ) -> None:
     """Sign MANIFEST: its header, and through it every file.
 
-    With --generate-key and no MANIFEST only makes the key pair. Needs the `sign` extra.
+    With --generate-key and no MANIFEST only makes the key pair. Needs cryptography (the `sign`
+    extra).
     """
     from slurm_io.staging.manifest import signing
     from slurm_io.staging.manifest.files import form_of, open_manifest, write_manifest
@@ -50,4 +52,6 @@ def command(
                 "with --algorithm blake3 or sha256",
                 err=True,
             )
-    click.echo(json.dumps(facts) if as_json else "\n".join(f"{k}  {v}" for k, v in facts.items()))
+    click.echo(
+        json.dumps(facts) if as_json else "\n".join(f"{k:<8}  {v}" for k, v in facts.items())
+    )

@@ -7,11 +7,12 @@ from dataclasses import asdict
 
 import click
 
+from slurm_io.commands import GIVEN
 from slurm_io.errors import UsageError
 
 
-@click.command("verify-signature")
-@click.argument("manifest", type=click.Path())
+@click.command("verify-signature", short_help="Say whether a trusted key signed one.")
+@click.argument("manifest", type=GIVEN)
 @click.option(
     "--key",
     "keys",
@@ -25,7 +26,8 @@ def command(manifest: str, keys: tuple[str, ...], as_json: bool, debug: bool) ->
     """Say whether one of the trusted keys signed MANIFEST as it stands.
 
     Exit code 0 when it did; 1 when the manifest is not signed, signed by another key, or was
-    altered (header or entry, told apart); 3 when it cannot be read. Needs the `sign` extra.
+    altered (header or entry, told apart); 3 when it cannot be read. Needs cryptography (the `sign`
+    extra).
     """
     from slurm_io.staging.manifest import signing
     from slurm_io.staging.manifest.files import open_manifest
