@@ -6,11 +6,11 @@ Standard library only: the prolog loads it.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
 
 from slurm_io.config import Config, DatasetConfig
 from slurm_io.errors import SpecError
+from slurm_io.records import dataclass
 from slurm_io.spec import JobSpec
 
 Tier = Literal["local", "shared"]
@@ -57,14 +57,14 @@ def place_of(config: Config, spec: JobSpec, names: Names) -> Place | None:
     settings = config.datasets.get(name)
     if settings is None:
         known = ", ".join(sorted(config.datasets)) or "none"
-        raise SpecError(f"slurm-io: this site has no dataset {name!a}; there are: {known}")
+        raise SpecError(f"this site has no dataset {name!a}; there are: {known}")
     tier = _tier(settings, spec.tier, name)
     return Place(
         name=name,
         tier=tier,
         path=expand_pattern(settings.local if tier == "local" else settings.shared, names),
         manifest=expand_pattern(settings.manifest, names) or None,
-        content_id=content_id or settings.content_id or None,
+        content_id=_one_case(content_id or settings.content_id) or None,
         settings=settings,
     )
 
@@ -91,10 +91,16 @@ def expand_pattern(pattern: str, names: Names) -> str:
     return _PATTERN.sub(fill, pattern)
 
 
+def _one_case(content_id: str) -> str:
+    """An id is written in lower case; who wrote it otherwise meant the same."""
+    folded = content_id.lower()
+    return folded if folded.startswith("c1-") else content_id
+
+
 def _tier(settings: DatasetConfig, asked: str | None, name: str) -> Tier:
     wanted = asked or settings.tier
     if wanted == "any":
         return "local" if settings.local else "shared"
     if not (settings.local if wanted == "local" else settings.shared):
-        raise SpecError(f"slurm-io: dataset {name!a} is not kept on the {wanted} tier at this site")
+        raise SpecError(f"dataset {name!a} is not kept on the {wanted} tier at this site")
     return "local" if wanted == "local" else "shared"

@@ -15,11 +15,11 @@ import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
 from typing import Any, BinaryIO, Literal, get_args
 
 from slurm_io.errors import HostError
 from slurm_io.host.root_folders import child_folder, is_plain_name, read_file, trusted_folder
+from slurm_io.records import dataclass, fields, replace
 from slurm_io.staging.verify.identity import FileSystem, Machine
 from slurm_io.staging.verify.table import Table, TableForm
 
@@ -37,7 +37,8 @@ class Record:
     """One node's word on one dataset. Times are ns since the epoch, 0 = not yet.
 
     `level`: what every file was verified to, -1 when one was not. `method` and `source`: how and
-    from where it was copied. `cursor`: file number where the next rotating sample starts.
+    from where it was copied. `cursor`: file number where the next rotating sample starts. `links`
+    "inside": links to files inside the folder stand for files, as the manifest has it.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Record:
     bytes_per_s: float | None = None
     cursor: int = 0
     table: TableForm | None = None
+    links: Literal["inside"] | None = None
     schema: int = SCHEMA
 
     def to_dict(self) -> dict[str, Any]:
@@ -137,7 +139,13 @@ def locked(state_dir: str, name: str, tier: str) -> Iterator[int]:
             os.close(datasets)
     try:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        lock = os.open(_LOCK, flags, 0o600, dir_fd=folder)
+        try:
+            lock = os.open(_LOCK, flags, 0o600, dir_fd=folder)
+        except OSError as error:
+            raise HostError(
+                f"the record of {name!a} cannot be kept in {state_dir}: {error.strerror}; records "
+                "are root's: verify with --record as root"
+            ) from error
         try:
             _take(lock, name, tier)
             yield folder
@@ -231,6 +239,7 @@ def _checked(record: Record) -> Record:
     fine = (
         record.schema == SCHEMA
         and record.state in get_args(State)
+        and record.links in (None, "inside")
         and all(type(getattr(record, name)) is int for name in numbers)
         and all(isinstance(getattr(record, n), str) for n in ("name", "tier", "path", "content_id"))
         and (record.table is None or _is_form(record.table))

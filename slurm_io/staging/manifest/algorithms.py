@@ -24,7 +24,7 @@ _KNOWN = {
     "xxh3-64": ("xxhash", "xxh3_64", 16, "xxhash"),
     "xxh64": ("xxhash", "xxh64", 16, "xxhash"),
     "xxh32": ("xxhash", "xxh32", 8, "xxhash"),
-    "blake3": ("blake3", "blake3", 64, "slurm-io[hash]"),
+    "blake3": ("blake3", "blake3", 64, "blake3"),
     "sha224": ("hashlib", "sha224", 56, ""),
     "sha256": ("hashlib", "sha256", 64, ""),
     "sha384": ("hashlib", "sha384", 96, ""),
@@ -41,6 +41,9 @@ TAMPER_PROOF = frozenset(
     {"blake3", "blake2b", "sha224", "sha256", "sha384", "sha512"}
 )  # nobody can make a second file with one
 _HEX = re.compile(r"[0-9a-f]+")
+_DIGEST = re.compile(
+    "|".join(f"{name}:[0-9a-f]{{{digits}}}" for name, (_, _, digits, _) in _KNOWN.items())
+)
 
 
 class Hasher(Protocol):
@@ -76,8 +79,11 @@ class _Crc32c:
         return str(self._inner.hexdigest().decode())
 
 
-def maker_of(algorithm: str) -> Callable[[], Hasher]:
-    """What makes a fresh hasher. Raises ManifestError: unknown algorithm, package missing."""
+def maker_of(algorithm: str, many_threads: bool = False) -> Callable[[], Hasher]:
+    """What makes a fresh hasher. Raises ManifestError: unknown algorithm, package missing.
+
+    `many_threads`: one that uses all cores, where there is such a thing (blake3's tree).
+    """
     try:
         module, attribute, _, package = _KNOWN[algorithm]
     except KeyError:
@@ -95,9 +101,16 @@ def maker_of(algorithm: str) -> Callable[[], Hasher]:
         ) from None
     if algorithm == "crc32c":
         return lambda: _Crc32c(make)
+    if algorithm == "blake3" and many_threads:
+        return lambda: make(max_threads=make.AUTO)
     if module == "hashlib":  # not for security where it is broken: FIPS mode refuses it otherwise
         return lambda: make(usedforsecurity=algorithm in TAMPER_PROOF)
     return make  # type: ignore[no-any-return]
+
+
+def is_digest(text: object) -> bool:
+    """Whether this is ``ALGORITHM:HEX`` as :func:`parse_digest` takes it."""
+    return type(text) is str and _DIGEST.fullmatch(text) is not None
 
 
 def parse_digest(text: str) -> tuple[str, str]:

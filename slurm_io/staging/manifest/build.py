@@ -9,91 +9,50 @@ very same bytes.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Literal
 
-from slurm_io import __version__
 from slurm_io.errors import ManifestError, UsageError
+from slurm_io.staging.beneath import Folder
 from slurm_io.staging.manifest import files, journal
-from slurm_io.staging.manifest.algorithms import DEFAULT, maker_of
-from slurm_io.staging.manifest.beneath import Folder
-from slurm_io.staging.manifest.content_id import content_id_of
+from slurm_io.staging.manifest.algorithms import maker_of
+from slurm_io.staging.manifest.batch import Done, Job, Outcome
+from slurm_io.staging.manifest.build_judge import header_of_build, identities_of, judge
+from slurm_io.staging.manifest.build_options import (
+    CHUNK_BYTES,
+    BuildOptions,
+    BuildProblems,
+    BuildResult,
+    OnProgress,
+    Progress,
+    new_template,
+)
 from slurm_io.staging.manifest.exclude import Exclusions
-from slurm_io.staging.manifest.hashing import FileDigest, HowToHash
-from slurm_io.staging.manifest.model import FileEntry, Header, Manifest
-from slurm_io.staging.manifest.paths import decode_path, encode_path, notes_on, printable
-from slurm_io.staging.manifest.pool import cores, hash_files
-from slurm_io.staging.manifest.roles import role_of
-from slurm_io.staging.manifest.rows import MAX_CHUNKS, totals_of
-from slurm_io.staging.manifest.walk import FollowLinks, Found, Listing, Problem, Walk
-from slurm_io.staging.manifest.worker import Outcome
+from slurm_io.staging.manifest.hashing import FileDigest, HowToHash, Identity
+from slurm_io.staging.manifest.model import Header, Manifest
+from slurm_io.staging.manifest.paths import decode_path, encode_path, printable
+from slurm_io.staging.manifest.pool import hash_files
+from slurm_io.staging.manifest.rows import MAX_CHUNKS
+from slurm_io.staging.manifest.walk import Found, Listing, Walk
 
-CHUNK_BYTES = 256 << 20
-_READ_AHEAD = 4  # of each file, when there are fewer files than cores to share them
-_NAMED_IN_NOTES = 20
+__all__ = [
+    "CHUNK_BYTES",
+    "BuildOptions",
+    "BuildProblems",
+    "BuildResult",
+    "OnProgress",
+    "Progress",
+    "build",
+    "new_template",
+]
 
-
-@dataclass(frozen=True)
-class BuildOptions:
-    """How to build. `template` holds the header's own facts (dataset, tokens, sources, notes, …).
-
-    `chunk_bytes`: digests of pieces too, doubled until no file has more than 8192 of them.
-    `workers` None: one a core. `created_at` empty: now.
-    """
-
-    template: Header
-    algorithm: str = DEFAULT
-    ends: bool = True
-    chunk_bytes: int | None = None
-    exclude: tuple[str, ...] = ()
-    default_excludes: bool = True
-    follow_links: FollowLinks = "refuse"
-    keep_going: bool = False
-    resume: bool = True
-    drop_cache: bool = False
-    workers: int | None = None
-    form: files.Form | None = None
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a build is. Totals are None while listing."""
-
-    phase: Literal["listing", "hashing", "checking"]
-    files: int
-    files_total: int | None = None
-    bytes: int = 0
-    bytes_total: int | None = None
-
-
-OnProgress = Callable[[Progress], None]
-
-
-@dataclass(frozen=True)
-class BuildResult:
-    """What a build made. `resumed_files` were taken from an earlier build's journal."""
-
-    header: Header
-    form: files.Form
-    problems: tuple[Problem, ...] = ()
-    left_out: dict[str, int] = field(default_factory=dict)
-    resumed_files: int = 0
-    seconds: float = 0.0
-
-
-class BuildProblems(ManifestError):
-    """Some files cannot be in the manifest; none was written."""
-
-    def __init__(self, root: str, problems: Sequence[Problem]) -> None:
-        self.problems = tuple(problems)
-        first = problems[0]
-        super().__init__(
-            f"{printable(root)}: no manifest, {len(problems)} path(s) cannot be in it, first "
-            f"{printable(first.path)}: {first.reason}; mend them, or --keep-going without them"
-        )
+# A build makes millions of small objects and no cycles: looking for cycles among them at the usual
+# pace takes a seventh of its time. (Not off: a progress bar does make cycles.)
+_GC_THRESHOLDS = 200_000, 50, 100
 
 
 def build(
@@ -112,7 +71,7 @@ def build(
         folder = Folder.at(root)
     except OSError as error:
         raise ManifestError(f"{printable(root)}: cannot be read ({error.strerror})") from error
-    with folder:
+    with folder, _few_collections():
         return _Build(folder, root, output, options, on_progress or (lambda progress: None)).run()
 
 
@@ -144,8 +103,12 @@ class _Build:
         made = False
         try:
             resumed = self._hash(listing, log)
-            entries, problems = self._judge(listing, self._list("checking"))
-            header = self._header(entries, problems, listing, log)
+            known = identities_of(listing, self._outcomes)
+            after = self._list("checking", known)
+            entries, problems = judge(listing, self._outcomes, after, known)
+            if problems and not (self._options.keep_going and entries):
+                raise BuildProblems(self._root, problems)
+            header = header_of_build(self._template(log), entries, problems, listing)
             form = files.write_manifest(self._output, Manifest(header, entries), self._options.form)
             made = True
         finally:
@@ -153,14 +116,16 @@ class _Build:
         seconds = time.monotonic() - start
         return BuildResult(header, form, tuple(problems), listing.left_out, resumed, seconds)
 
-    def _list(self, phase: Literal["listing", "checking"]) -> Listing:
+    def _list(
+        self, phase: Literal["listing", "checking"], known: dict[bytes, Identity] | None = None
+    ) -> Listing:
         exclusions = Exclusions(
             self._options.exclude, self._options.default_excludes, self._own_files()
         )
-        walk = Walk(self._folder, exclusions, self._options.follow_links)
+        walk = Walk(self._folder, exclusions, self._options.follow_links, self._root)
         total = len(self._outcomes) or None
         try:
-            return walk.run(lambda count: self._tell(Progress(phase, count, total)))
+            return walk.run(lambda count: self._tell(Progress(phase, count, total)), known)
         except OSError as error:
             raise ManifestError(
                 f"{printable(self._root)}: cannot be read ({error.strerror})"
@@ -195,17 +160,17 @@ class _Build:
     def _hash(self, listing: Listing, log: journal.Journal) -> int:
         """Fill in the outcome of every file; how many came from the journal."""
         known = log.digests
-        self._outcomes = [_still_true(found, known) for found in listing.files]
+        self._outcomes = [_still_true(found, known) if known else None for found in listing.files]
         resumed = sum(outcome is not None for outcome in self._outcomes)
         known.clear()
         sizes = [found.identity.size_bytes for found in listing.files]
         jobs = [
-            (index, found.target or found.raw_path, sizes[index])
+            Job(index, found.raw_path, found.target or found.raw_path, sizes[index])
             for index, found in enumerate(listing.files)
             if self._outcomes[index] is None
         ]
         total = sum(sizes)
-        ready = total - sum(size for _, _, size in jobs)
+        ready = total - sum(job.size_bytes for job in jobs)
         self._done = Progress("hashing", resumed, len(sizes), ready, total)
         self._tell(self._done)
         how = HowToHash(
@@ -213,29 +178,19 @@ class _Build:
             self._options.ends,
             log.settings["chunk_bytes"],
             self._options.drop_cache,
-            _READ_AHEAD if len(jobs) < cores() else 1,
         )
 
-        def on_done(outcomes: list[tuple[int, Outcome]]) -> None:
-            self._take(outcomes, listing.files, log)
+        def on_done(done: Done) -> None:
+            self._take(done, log)
 
         hash_files(self._folder, jobs, how, on_done, self._count, self._options.workers)
         return resumed
 
-    def _take(
-        self,
-        outcomes: list[tuple[int, Outcome]],
-        found: Sequence[Found],
-        log: journal.Journal,
-    ) -> None:
-        for index, outcome in outcomes:
+    def _take(self, done: Done, log: journal.Journal) -> None:
+        for index, outcome in done.outcomes:
             self._outcomes[index] = outcome
-        log.add(
-            (decode_path(found[index].raw_path), outcome)
-            for index, outcome in outcomes
-            if isinstance(outcome, FileDigest)
-        )
-        self._done = replace(self._done, files=self._done.files + len(outcomes))
+        log.add(done.line)
+        self._done = replace(self._done, files=self._done.files + len(done.outcomes))
         self._tell(self._done)
 
     def _count(self, count: int) -> None:
@@ -245,73 +200,24 @@ class _Build:
         )
         self._tell(self._done)
 
-    def _judge(self, before: Listing, after: Listing) -> tuple[list[FileEntry], list[Problem]]:
-        """Entries of what was read and is still the same; all else as problems."""
-        now = {found.raw_path: found.identity for found in after.files}
-        entries, problems = [], []
-        for found, outcome in zip(before.files, self._outcomes, strict=True):
-            path = decode_path(found.raw_path)
-            state = now.pop(found.raw_path, None)
-            if not isinstance(outcome, FileDigest):
-                problems.append(Problem(path, outcome or "was not read"))
-            elif state != outcome.identity:
-                problems.append(Problem(path, "changed or went away after it was read"))
-            else:
-                entries.append(_entry(path, outcome))
-        problems += [
-            Problem(decode_path(raw), "appeared while the manifest was built") for raw in now
-        ]
-        problems = sorted({*problems, *before.problems, *after.problems})
-        if problems and not (self._options.keep_going and entries):
-            raise BuildProblems(self._root, problems)
-        return entries, problems
-
-    def _header(
-        self,
-        entries: Sequence[FileEntry],
-        problems: Sequence[Problem],
-        listing: Listing,
-        log: journal.Journal,
-    ) -> Header:
-        totals = totals_of(entries)
+    def _template(self, log: journal.Journal) -> Header:
+        """The header's facts that do not depend on the files."""
         return replace(
             self._options.template,
-            content_id=content_id_of(entries),
-            file_count=totals.file_count,
-            total_bytes=totals.total_bytes,
             algorithm=self._options.algorithm,
             chunk_bytes=log.settings["chunk_bytes"],
             created_at=log.settings["created_at"],
-            creator=self._options.template.creator or f"slurm_io {__version__}",
-            notes=(
-                *self._options.template.notes,
-                *_notes(listing, problems),
-                *notes_on(entry.path for entry in entries),
-            ),
-            signature=None,
-            missing_count=len(problems),
         )
 
 
-def new_template(dataset: str, **facts: Any) -> Header:
-    """A header for :class:`BuildOptions`: what is known before any file was read.
-
-    Raises UsageError for a name that cannot name a dataset.
-    """
-    if not dataset or len(dataset) > 256 or not dataset.isprintable():
-        raise UsageError(f"dataset name {dataset!a:.80}: give 1 to 256 printable characters")
-    return Header(dataset=dataset, content_id="", file_count=0, total_bytes=None, **facts)
-
-
-def _entry(path: str, found: FileDigest) -> FileEntry:
-    return FileEntry(
-        path=path,
-        size_bytes=found.identity.size_bytes,
-        digest=found.digest,
-        ends=found.ends,
-        chunks=found.chunks,
-        role=role_of(path),
-    )
+@contextlib.contextmanager
+def _few_collections() -> Iterator[None]:
+    before = gc.get_threshold()
+    gc.set_threshold(*_GC_THRESHOLDS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _still_true(found: Found, known: dict[str, FileDigest]) -> FileDigest | None:
@@ -325,19 +231,3 @@ def _is_spent(journal_path: str, output: str) -> bool:
     with contextlib.suppress(OSError):
         return os.stat(output).st_mtime_ns >= os.stat(journal_path).st_mtime_ns
     return False
-
-
-def _notes(listing: Listing, problems: Sequence[Problem]) -> list[str]:
-    notes = []
-    if problems:
-        notes.append(f"INCOMPLETE: {len(problems)} path(s) are missing, see missing_count")
-        notes += [
-            f"missing {printable(problem.path)}: {problem.reason}"[:1000]
-            for problem in problems[:_NAMED_IN_NOTES]
-        ]
-    links = sum(found.target is not None for found in listing.files)
-    if links:
-        notes.append(f"{links} file(s) are symbolic links inside the folder")
-    for rule, count in sorted(listing.left_out.items()):
-        notes.append(f"left out {count} path(s): {printable(rule)}")
-    return notes

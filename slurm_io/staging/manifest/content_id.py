@@ -17,7 +17,6 @@ Standard library only: the prolog loads it.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable
 
@@ -31,6 +30,8 @@ class ContentId:
     """The id of a stream of files that arrive in ascending order of their path's bytes."""
 
     def __init__(self) -> None:
+        import hashlib  # 3 ms of a prolog that only looks at a header
+
         self._hash = hashlib.blake2b(digest_size=16)
 
     def add(self, raw_path: bytes, size_bytes: int | None, digest: str | None) -> None:

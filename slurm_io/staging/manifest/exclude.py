@@ -27,6 +27,7 @@ _RSYNC = re.compile(rb"\.(.+)\.([A-Za-z0-9]{6})", re.DOTALL)
 _MIXED = re.compile(rb".*[0-9]|.*[a-z].*[A-Z]|.*[A-Z].*[a-z]")
 _S5CMD = re.compile(rb"(.+\.[A-Za-z][A-Za-z0-9]*?)([0-9]{6,10})", re.DOTALL)
 _RCLONE = re.compile(rb".+\.[0-9a-f]{8}\.partial", re.DOTALL)
+_DIGITS = frozenset(b"0123456789")
 _NFS = re.compile(rb"\.nfs[0-9a-f]{16,}")
 
 
@@ -47,7 +48,7 @@ class Exclusions:
         `siblings`: all names of its folder.
         """
         name = raw_path.rpartition(b"/")[2]
-        if raw_path in self._own or name.startswith(b".slurm_io"):
+        if raw_path in self._own or name[:9] == b".slurm_io":
             return "own"
         for pattern, matches in self._matchers:
             if matches(raw_path, name):
@@ -66,7 +67,7 @@ def _debris(name: bytes, siblings: Collection[bytes]) -> str | None:
             return "rsync's temporary files"
         if _NFS.fullmatch(name):
             return "deleted files that are still open"
-    if name[-1:].isdigit() and (found := _S5CMD.fullmatch(name)) and found[1] in siblings:
+    if name[-1] in _DIGITS and (found := _S5CMD.fullmatch(name)) and found[1] in siblings:
         return "s5cmd's temporary files"
     if name.endswith(b".partial") and _RCLONE.fullmatch(name):
         return "rclone's temporary files"

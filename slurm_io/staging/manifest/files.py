@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from typing import IO, Any, Literal
 
@@ -87,6 +88,7 @@ def sorted_files(files: Sequence[FileEntry]) -> list[FileEntry]:
 def replaced(path: str) -> Iterator[IO[bytes]]:
     """A file to write that takes `path`'s place, whole and durable, when the block ends well."""
     folder, name = os.path.split(path)
+    refuse_devices(path)
     try:
         folder_fd = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
@@ -100,6 +102,17 @@ def replaced(path: str) -> Iterator[IO[bytes]]:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=folder_fd)
         os.close(folder_fd)
+
+
+def refuse_devices(path: str) -> None:
+    """A rename would put a file in the place of /dev/null, for everybody. Raises ManifestError."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return
+    is_file = stat.S_ISREG(mode) or stat.S_ISLNK(mode) or stat.S_ISDIR(mode)
+    if not is_file or os.path.realpath(os.path.dirname(path)) == "/dev":
+        raise ManifestError(f"{printable(path)}: is a device or pipe; give the name of a file")
 
 
 def _written(folder_fd: int, temporary: str, name: str) -> Iterator[IO[bytes]]:

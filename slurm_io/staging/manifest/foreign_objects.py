@@ -15,6 +15,7 @@ from slurm_io.staging.manifest.model import FileEntry
 OLD = "old versions left out"
 DELETED = "deleted objects left out"
 COLD = "objects in GLACIER or DEEP_ARCHIVE: restore them before staging"
+_OUTSIDE = "objects outside --prefix left out"
 _MARKERS = "folder markers left out"
 _COLD_CLASSES = frozenset({"GLACIER", "DEEP_ARCHIVE"})
 _MAX_NAME = 1024
@@ -42,6 +43,9 @@ class ObjectList:
         digests: tuple[str, ...] = (),
     ) -> None:
         """One current object. Folder markers are left out; an ETag is never taken for an MD5."""
+        if not key.startswith(self._prefix):  # a listing is of a whole bucket as a rule
+            self.counts[_OUTSIDE] += 1
+            return
         if key.endswith("/"):
             if size_bytes:
                 raise ManifestError(

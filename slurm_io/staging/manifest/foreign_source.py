@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import IO, Any, Self
 
 from slurm_io.errors import ManifestError
-from slurm_io.staging.manifest.beneath import Folder
+from slurm_io.staging.beneath import Folder
 from slurm_io.staging.manifest.foreign_json import parse_json
 from slurm_io.staging.manifest.paths import checked_path, encode_path, printable
 

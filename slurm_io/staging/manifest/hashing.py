@@ -1,6 +1,6 @@
-"""Digests of one open file: whole, of its two ends, and of its chunks, in one pass.
+"""Digests of open files: whole, of the two ends, and of chunks, in one pass over the bytes.
 
-Takes open descriptors only, so that whoever opened the file decides how (see ``beneath``).
+Takes open descriptors only, so that whoever opened the file decides how (see ``staging.beneath``).
 A file that changes while it is read is an error, never a digest.
 
 Standard library (and what a digest needs): the prolog loads it.
@@ -8,26 +8,37 @@ Standard library (and what a digest needs): the prolog loads it.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from operator import attrgetter
+from typing import NamedTuple
 
 from slurm_io.errors import ManifestError
+from slurm_io.records import dataclass
+from slurm_io.staging.buffers import aligned_buffer
 from slurm_io.staging.manifest.algorithms import DEFAULT, Hasher, maker_of
+from slurm_io.staging.manifest.blocks import (
+    AHEAD_BLOCK_BYTES,
+    BLOCK_BYTES,
+    blocks_ahead,
+    blocks_in_turn,
+    pread_all,
+    read_into,
+)
 
 END_BYTES = 64 << 10
-BLOCK_BYTES = 1 << 20  # fits the second-level cache: larger blocks are hashed out of memory
-AHEAD_BLOCK_BYTES = 4 << 20
 # Time stamps of files move in steps of a timer tick (4 or 10 ms): a change within the step in which
 # the file was last written would not show.
 TICK_NS = 11_000_000
 OnBytes = Callable[[int], None]
+_IDENTITY = attrgetter("st_dev", "st_ino", "st_size", "st_mtime_ns", "st_ctime_ns")
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """Which file this is and which state of it: what no ordinary write leaves as it was."""
 
     device: int
@@ -38,11 +49,14 @@ class Identity:
 
     @classmethod
     def of(cls, found: os.stat_result) -> Identity:
-        return cls(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        return cls._make(_IDENTITY(found))
+
+    def holds(self, found: os.stat_result) -> bool:
+        """Whether a file is still this one and in this state."""
+        return _IDENTITY(found) == self
 
 
-@dataclass(frozen=True, slots=True)
-class FileDigest:
+class FileDigest(NamedTuple):
     """`digest`, `ends`: ``ALGORITHM:HEX``; `chunks`: hex; as :class:`FileEntry` has them."""
 
     identity: Identity
@@ -57,39 +71,126 @@ class HowToHash:
 
     `drop_cache`: give the file's pages back to the kernel behind the reader. It drops pages that a
     neighbour had there before as well, so it is for fresh copies, not for nodes at work.
-    `read_ahead`: how many blocks of a large file are read at once.
     """
 
     algorithm: str = DEFAULT
     ends: bool = True
     chunk_bytes: int | None = None
     drop_cache: bool = False
-    read_ahead: int = 1
+
+
+class FileHasher:
+    """Makes the digests of one file after the other, with one buffer for all."""
+
+    def __init__(self, how: HowToHash) -> None:
+        """Raises ManifestError: unknown algorithm, package missing."""
+        self._how = how
+        self._make = maker_of(how.algorithm)
+        self._buffer = aligned_buffer(BLOCK_BYTES)
+        # Of a file so small both ends are the whole, and one read gets all of it.
+        self._can_ask = True
+        self._small_max = min(2 * END_BYTES, how.chunk_bytes or 2 * END_BYTES)
+
+    def digest(self, fd: int, on_bytes: OnBytes | None = None, ahead: int = 1) -> FileDigest:
+        """Digests of the whole regular file `fd` is open on, from its first byte.
+
+        `on_bytes` is told how many more bytes were read. `ahead` over 1: so many threads read
+        ahead, and one more makes the chunks' digests, so that a single huge file goes as fast as
+        one core makes the digest of the whole. Raises ManifestError when the file is not regular
+        or changes meanwhile, OSError when it cannot be read.
+        """
+        return self.finish(fd, _settled(fd), on_bytes, ahead)
+
+    def begin(self, fd: int) -> FileDigest | Identity:
+        """The digests of a small file whose bytes the kernel has already.
+
+        Else the kernel begins to read, and :meth:`finish` makes the digests of what it was given.
+        Raises as :meth:`digest` does.
+        """
+        before = _settled(fd)
+        size = before.size_bytes
+        if size <= self._small_max and self._can_ask:
+            try:
+                count = os.preadv(fd, [self._buffer[:size]], 0, os.RWF_NOWAIT)
+            except BlockingIOError:
+                count = -1
+            except OSError as error:
+                self._can_ask = error.errno != errno.EOPNOTSUPP
+                count = -1
+            if count == size:
+                return self._of_buffer(fd, before)
+        os.posix_fadvise(fd, 0, min(size, BLOCK_BYTES), os.POSIX_FADV_WILLNEED)
+        return before
+
+    def finish(
+        self, fd: int, before: Identity, on_bytes: OnBytes | None = None, ahead: int = 1
+    ) -> FileDigest:
+        """As :meth:`digest`, of a file that was `before` when :meth:`begin` looked."""
+        size = before.size_bytes
+        if size > self._small_max:
+            return self._large_file(fd, before, on_bytes, ahead)
+        if on_bytes:
+            on_bytes(size)
+        if read_into(fd, self._buffer[:size], 0) != size:
+            raise ManifestError("changed while it was read")
+        return self._of_buffer(fd, before)
+
+    def _of_buffer(self, fd: int, before: Identity) -> FileDigest:
+        """Of a small file that was read; raises ManifestError when it is another one by now."""
+        hasher = self._make()
+        hasher.update(self._buffer[: before.size_bytes])
+        digest = f"{self._how.algorithm}:{hasher.hexdigest()}"
+        self._drop(fd, 0, before.size_bytes)
+        if not before.holds(os.fstat(fd)):
+            raise ManifestError("changed while it was read")
+        return FileDigest(before, digest, digest if self._how.ends else None)
+
+    def _large_file(
+        self, fd: int, before: Identity, on_bytes: OnBytes | None, ahead: int
+    ) -> FileDigest:
+        size = before.size_bytes
+        whole = maker_of(self._how.algorithm, many_threads=ahead > 1)()
+        chunks = _Chunks(self._make, self._how.chunk_bytes or size)
+        has_chunks = self._how.chunk_bytes is not None and size > self._how.chunk_bytes
+        beside = chunks.update if has_chunks else None
+        if ahead > 1 and size > 4 * AHEAD_BLOCK_BYTES:
+            blocks = blocks_ahead(fd, size, ahead, beside)
+            beside = None
+        else:
+            blocks = blocks_in_turn(fd, size, self._buffer)
+        done = 0
+        with contextlib.closing(blocks):  # whatever `on_bytes` raises, the readers end
+            for block in blocks:
+                whole.update(block)
+                if beside is not None:
+                    beside(block)
+                self._drop(fd, done, len(block))
+                done += len(block)
+                if on_bytes:
+                    on_bytes(len(block))
+        digest = f"{self._how.algorithm}:{whole.hexdigest()}"
+        ends = self._ends(fd, size, digest)
+        if done != size or not before.holds(os.fstat(fd)):
+            raise ManifestError("changed while it was read")
+        return FileDigest(before, digest, ends, chunks.digits())
+
+    def _ends(self, fd: int, size_bytes: int, whole: str) -> str | None:
+        if not self._how.ends:
+            return None
+        if size_bytes <= 2 * END_BYTES:
+            return whole  # both are over the same bytes
+        return ends_of(fd, size_bytes, self._how.algorithm)
+
+    def _drop(self, fd: int, start: int, length: int) -> None:
+        if self._how.drop_cache:
+            os.posix_fadvise(fd, start, length, os.POSIX_FADV_DONTNEED)
 
 
 def digest_file(
-    fd: int, how: HowToHash | None = None, on_bytes: OnBytes | None = None
+    fd: int, how: HowToHash | None = None, on_bytes: OnBytes | None = None, ahead: int = 1
 ) -> FileDigest:
-    """Digests of the whole regular file `fd` is open on, from its first byte.
-
-    `on_bytes` is told how many more bytes were read. Raises ManifestError when the file is not
-    regular or changes meanwhile, OSError when it cannot be read.
-    """
-    how = how or HowToHash()
-    make = maker_of(how.algorithm)
-    before = _settled(fd)
-    whole = _Sink(make(), make if _has_chunks(before, how) else None, how.chunk_bytes or 0)
-    done = 0
-    for block in _blocks(fd, before.size_bytes, how):
-        whole.update(block)
-        done += len(block)
-        if on_bytes:
-            on_bytes(len(block))
-    digest = f"{how.algorithm}:{whole.hexdigest()}"
-    ends = _ends(fd, before.size_bytes, how, digest)
-    if done != before.size_bytes or Identity.of(os.fstat(fd)) != before:
-        raise ManifestError("changed while it was read")
-    return FileDigest(before, digest, ends, whole.chunk_digits())
+    """:meth:`FileHasher.digest` for a single file."""
+    return FileHasher(how or HowToHash()).digest(fd, on_bytes, ahead)
 
 
 def ends_of(fd: int, size_bytes: int, algorithm: str = DEFAULT) -> str:
@@ -99,16 +200,8 @@ def ends_of(fd: int, size_bytes: int, algorithm: str = DEFAULT) -> str:
     """
     hasher = maker_of(algorithm)()
     for start, length in end_ranges(size_bytes):
-        hasher.update(_pread(fd, length, start))
+        hasher.update(pread_all(fd, length, start))
     return f"{algorithm}:{hasher.hexdigest()}"
-
-
-def _ends(fd: int, size_bytes: int, how: HowToHash, whole: str) -> str | None:
-    if not how.ends:
-        return None
-    if size_bytes <= 2 * END_BYTES:
-        return whole  # both are over the same bytes
-    return ends_of(fd, size_bytes, how.algorithm)
 
 
 def end_ranges(size_bytes: int) -> list[tuple[int, int]]:
@@ -125,11 +218,10 @@ def digest_bytes(data: bytes, algorithm: str = DEFAULT) -> str:
     return f"{algorithm}:{hasher.hexdigest()}"
 
 
-class _Sink:
-    """Feeds the whole file's hasher, and one hasher a chunk."""
+class _Chunks:
+    """One hasher a chunk, fed with the file's blocks in order."""
 
-    def __init__(self, whole: Hasher, make: Callable[[], Hasher] | None, chunk_bytes: int) -> None:
-        self._whole = whole
+    def __init__(self, make: Callable[[], Hasher], chunk_bytes: int) -> None:
         self._make = make
         self._chunk_bytes = chunk_bytes
         self._chunk: Hasher | None = None
@@ -137,31 +229,24 @@ class _Sink:
         self._digits: list[str] = []
 
     def update(self, block: memoryview) -> None:
-        self._whole.update(block)
-        while self._make is not None and block:
+        while block:
             if self._chunk is None:
                 self._chunk, self._room = self._make(), self._chunk_bytes
             part, block = block[: self._room], block[self._room :]
             self._chunk.update(part)
             self._room -= len(part)
             if not self._room:
-                self._close_chunk()
+                self._close()
 
-    def _close_chunk(self) -> None:
+    def digits(self) -> tuple[str, ...]:
+        """Of all chunks, once the last block was fed."""
+        self._close()
+        return tuple(self._digits)
+
+    def _close(self) -> None:
         if self._chunk is not None:
             self._digits.append(self._chunk.hexdigest())
             self._chunk = None
-
-    def hexdigest(self) -> str:
-        return self._whole.hexdigest()
-
-    def chunk_digits(self) -> tuple[str, ...]:
-        self._close_chunk()
-        return tuple(self._digits)
-
-
-def _has_chunks(identity: Identity, how: HowToHash) -> bool:
-    return how.chunk_bytes is not None and identity.size_bytes > how.chunk_bytes
 
 
 def _settled(fd: int) -> Identity:
@@ -170,84 +255,14 @@ def _settled(fd: int) -> Identity:
     if not stat.S_ISREG(found.st_mode):
         raise ManifestError("is not a regular file")
     age_ns = time.time_ns() - found.st_ctime_ns
-    tick_ns = _tick_ns(found.st_ctime_ns)
-    if 0 <= age_ns < tick_ns:
-        time.sleep((tick_ns - age_ns) / 1e9)
-        found = os.fstat(fd)
+    if 0 <= age_ns < 2_000_000_000:
+        tick_ns = _tick_ns(found.st_ctime_ns)
+        if age_ns < tick_ns:
+            time.sleep((tick_ns - age_ns) / 1e9)
+            found = os.fstat(fd)
     return Identity.of(found)
 
 
 def _tick_ns(ctime_ns: int) -> int:
     """How far apart two time stamps of a file system are; some keep whole seconds only."""
     return TICK_NS if ctime_ns % 1_000_000_000 else 1_000_000_000 + TICK_NS
-
-
-def _blocks(fd: int, size_bytes: int, how: HowToHash) -> Iterator[memoryview]:
-    """The file's blocks in order; one block more would mean that the file grew."""
-    if how.read_ahead > 1 and size_bytes > 4 * AHEAD_BLOCK_BYTES:
-        blocks = _blocks_ahead(fd, size_bytes, how.read_ahead)
-    else:
-        blocks = _blocks_in_turn(fd, size_bytes)
-    start = 0
-    for block in blocks:
-        yield block
-        if how.drop_cache:
-            os.posix_fadvise(fd, start, len(block), os.POSIX_FADV_DONTNEED)
-        start += len(block)
-
-
-def _blocks_in_turn(fd: int, size_bytes: int) -> Iterator[memoryview]:
-    buffer = memoryview(bytearray(min(BLOCK_BYTES, size_bytes)))
-    start = 0
-    while start < size_bytes:
-        count = os.preadv(fd, [buffer], start)
-        if not count:
-            return
-        yield buffer[: min(count, size_bytes - start)]
-        start += count
-
-
-def _blocks_ahead(fd: int, size_bytes: int, depth: int) -> Iterator[memoryview]:
-    """Blocks in order while `depth` threads read the next ones: one file as fast as its storage."""
-    from collections import deque
-    from concurrent.futures import Future, ThreadPoolExecutor
-
-    # Buffers go round: fresh ones would cost more in page faults than hashing does.
-    free = [memoryview(bytearray(AHEAD_BLOCK_BYTES)) for _ in range(depth + 1)]
-    starts = iter(range(0, size_bytes, AHEAD_BLOCK_BYTES))
-    window: deque[tuple[Future[int], memoryview]] = deque()
-    with ThreadPoolExecutor(depth) as pool:
-        while True:
-            while free and (start := next(starts, None)) is not None:
-                buffer = free.pop()
-                wanted = buffer[: size_bytes - start]
-                window.append((pool.submit(_read_into, fd, wanted, start), buffer))
-            if not window:
-                return
-            future, buffer = window.popleft()
-            yield buffer[: future.result()]
-            free.append(buffer)
-
-
-def _read_into(fd: int, buffer: memoryview, start: int) -> int:
-    """Fill a buffer unless the file ends before; how many bytes."""
-    done = 0
-    while done < len(buffer):
-        count = os.preadv(fd, [buffer[done:]], start + done)
-        if not count:
-            break
-        done += count
-    return done
-
-
-def _pread(fd: int, length: int, start: int) -> bytes:
-    """`length` bytes unless the file ends before."""
-    parts = []
-    while length > 0:
-        part = os.pread(fd, length, start)
-        if not part:
-            break
-        parts.append(part)
-        length -= len(part)
-        start += len(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)

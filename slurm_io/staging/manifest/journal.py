@@ -1,9 +1,9 @@
 """The journal of a build: what was hashed so far, so that a killed build goes on where it was.
 
-Beside the manifest, ``NAME.journal``: a line of settings, then a line a file, each headed by the
-CRC-32 of its rest. A torn or damaged line is as if it had never been written. A line counts only
-while the file is still the very same state of the very same file (device, inode, size, mtime_ns,
-ctime_ns; no user can set ctime). ``flock`` keeps two builds of one manifest apart.
+Beside the manifest, ``NAME.journal``: a line of settings, then a line a batch of files, each headed
+by the CRC-32 of its rest. A torn or damaged line is as if it had never been written. What it says
+of a file counts only while that is still the very same state of the very same file (device, inode,
+size, mtime_ns, ctime_ns; no user can set ctime). ``flock`` keeps two builds of one manifest apart.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import json
 import os
 import stat
 import zlib
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from slurm_io.errors import ManifestError
@@ -22,7 +22,8 @@ from slurm_io.staging.manifest.hashing import FileDigest, Identity
 from slurm_io.staging.manifest.paths import printable
 
 SUFFIX = ".journal"
-_MAX_LINE_BYTES = 2 << 20
+_FORM = 2  # of the lines: what another slurm_io left is not read
+_MAX_LINE_BYTES = 64 << 20
 
 
 class Journal:
@@ -35,7 +36,7 @@ class Journal:
         """
         self._path = path
         self.digests: dict[str, FileDigest] = {}
-        self.settings = settings
+        self.settings = {"journal": _FORM, **settings}
         try:
             self._fd = _open(path)
         except OSError as error:
@@ -48,13 +49,12 @@ class Journal:
             os.close(self._fd)
             raise
 
-    def add(self, results: Iterable[tuple[str, FileDigest]]) -> None:
-        """Record digests; they are safe against a kill once this returns."""
-        lines = b"".join(_line(_digest_row(path, found)) for path, found in results)
+    def add(self, line: bytes) -> None:
+        """Record a line of :func:`line_of`; it is safe against a kill once this returns."""
         try:
-            written = os.write(self._fd, lines)
-            while written < len(lines):
-                written += os.write(self._fd, lines[written:])
+            written = os.write(self._fd, line)
+            while written < len(line):
+                written += os.write(self._fd, line[written:])
         except OSError as error:
             raise ManifestError(
                 f"{printable(self._path)}: cannot be written ({error.strerror})"
@@ -94,10 +94,10 @@ class Journal:
                 if not line.endswith(b"\n"):
                     continue  # torn: what follows would be written onto it
                 end = file.tell()
-                if isinstance(row := _row(line), list):
-                    self.digests[row[0]] = FileDigest(
-                        Identity(*row[1]), row[2], row[3], tuple(row[4])
-                    )
+                rows = _row(line)
+                for path, (identity, digest, ends, chunks) in rows if type(rows) is list else ():
+                    found = FileDigest(Identity(*identity), digest, ends, tuple(chunks))
+                    self.digests[path] = found
         return end
 
 
@@ -117,10 +117,9 @@ def _same(one: Any, other: dict[str, Any]) -> bool:
     return isinstance(one, dict) and {**one, "created_at": ""} == {**other, "created_at": ""}
 
 
-def _digest_row(path: str, found: FileDigest) -> list[Any]:
-    who = found.identity
-    identity = [who.device, who.inode, who.size_bytes, who.mtime_ns, who.ctime_ns]
-    return [path, identity, found.digest, found.ends, list(found.chunks)]
+def line_of(results: Sequence[tuple[str, FileDigest]]) -> bytes:
+    """The line of a batch of files: ``[[path, [identity, digest, ends, chunks]], ...]``."""
+    return _line(results)
 
 
 def _line(row: Any) -> bytes:

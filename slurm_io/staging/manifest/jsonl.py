@@ -16,6 +16,7 @@ import json
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from json.encoder import encode_basestring_ascii as _quoted
 from typing import IO, Any
 
 from slurm_io.errors import ManifestError
@@ -31,6 +32,7 @@ from slurm_io.staging.manifest.rows import (
     entry_row,
     header_of,
     header_row,
+    is_plain,
 )
 
 _PACKED = {
@@ -105,9 +107,7 @@ def write_jsonl(file: IO[bytes], header: Header, files: Iterable[FileEntry]) -> 
         ident.add(order.add(entry.path), entry.size_bytes, entry.digest)
         totals.add(entry.size_bytes)
         check_chunks(header, entry)
-        row = entry_row(entry)
-        entry_of(row)
-        file.write(_line(row))
+        file.write(_checked_line(entry_row(entry)))
     totals.check(header)
     if ident.value() != header.content_id:
         raise ManifestError(f"content id {header.content_id} is not that of the files")
@@ -117,6 +117,16 @@ def write_jsonl(file: IO[bytes], header: Header, files: Iterable[FileEntry]) -> 
 def entry_line(entry: FileEntry) -> bytes:
     """One file's line, as the manifest has it."""
     return _line(entry_row(entry))
+
+
+def _checked_line(row: dict[str, Any]) -> bytes:
+    """The line of an entry that a reader will take. Raises ManifestError."""
+    if is_plain(row):  # a third of the encoder's time
+        path, size, digest, ends = row.values()
+        text = f'{{"path":{_quoted(path)},"size_bytes":{size},"digest":"{digest}","ends":"{ends}"}}'
+        return text.encode("ascii") + b"\n"
+    entry_of(row)
+    return _line(row)
 
 
 def _line(row: dict[str, Any]) -> bytes:

@@ -30,6 +30,7 @@ from slurm_io.staging.manifest.rows import (
     entry_row,
     header_of,
     header_row,
+    is_plain,
 )
 
 SCHEMA = pa.schema(
@@ -69,7 +70,8 @@ def write_parquet(file: IO[bytes], header: Header, files: Iterable[FileEntry]) -
             totals.add(entry.size_bytes)
             check_chunks(header, entry)
             row = entry_row(entry)
-            entry_of(row)
+            if not is_plain(row):
+                entry_of(row)
             rows.append({**row, "path": raw})
             held_bytes += 300 + len(raw) + 140 * len(entry.chunks)
             if len(rows) >= GROUP_ROWS or held_bytes > GROUP_BYTES:

@@ -45,12 +45,21 @@ def checked_path(path: str) -> bytes:
     a component over 255 or a path over 4096 bytes, text that is not what its bytes decode to.
     """
     raw = encode_path(path)
-    fault = _fault(raw)
+    fault = fault_of(raw)
     if fault is None and not path.isascii() and decode_path(raw) != path:
         fault = "is written with escapes for bytes that are plain UTF-8"
     if fault is not None:
         raise ManifestError(f"path {printable(path)} {fault}")
     return raw
+
+
+def fault_of(raw: bytes) -> str | None:
+    """What is wrong with a path's bytes, None when they are safe to open below a folder."""
+    framed = b"/%b/" % raw
+    clean = len(raw) <= MAX_COMPONENT_BYTES and b"\0" not in raw
+    if clean and b"//" not in framed and b"/./" not in framed and b"/../" not in framed:
+        return None  # a million times
+    return _fault(raw)
 
 
 def _fault(raw: bytes) -> str | None:

@@ -10,24 +10,35 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from slurm_io.errors import ManifestError
 from slurm_io.staging.manifest import algorithms
-from slurm_io.staging.manifest.algorithms import check_digits, parse_digest
+from slurm_io.staging.manifest.algorithms import check_digits, is_digest, parse_digest
 from slurm_io.staging.manifest.content_id import PATTERN as CONTENT_ID
 from slurm_io.staging.manifest.model import SCHEMA, FileEntry, Header, Tokens
+from slurm_io.staging.manifest.value_checks import (
+    MAX_BYTES,
+    Check,
+    any_text,
+    checked,
+    list_of,
+    matching,
+    one_of,
+    or_null,
+    text_up_to,
+    whole_number,
+)
 
 FORMAT = "slurm_io manifest"
-MAX_BYTES = (1 << 63) - 1
 MAX_FILES = 50_000_000
 MAX_CHUNKS = 8192  # of one file: they must fit on a line of 1 MiB
 MAX_LINE_BYTES = 1 << 20
 MAX_DEPTH = 8
+_PLAIN_KEYS = {"path", "size_bytes", "digest", "ends"}
 _SIGNATURE = re.compile(r"ed25519:[0-9a-f]{16}:[0-9a-f]{128}")
 _DTYPE = re.compile(r"[<>=|]?[a-z][a-z0-9_]{0,31}")
-Check = Callable[[Any], Any]
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -64,7 +75,7 @@ def header_of(row: Any) -> Header:
         raise ManifestError(
             f"schema {row.get('schema')!a:.40}: this slurm_io reads {SCHEMA}; update slurm_io"
         )
-    values = _checked(row, _HEADER, ("dataset", "content_id", "file_count"))
+    values = checked(row, _HEADER, ("dataset", "content_id", "file_count"))
     del values["format"]
     values.setdefault("total_bytes", None)
     return Header(**values)
@@ -90,11 +101,30 @@ def entry_row(entry: FileEntry) -> dict[str, Any]:
 
 def entry_of(row: Any) -> FileEntry:
     """The file a JSON object stands for, its path not yet checked. Raises ManifestError."""
+    if is_plain(row):
+        return FileEntry(row["path"], row["size_bytes"], row["digest"], row["ends"])
     if not isinstance(row, dict):
         raise ManifestError("is not a JSON object")
-    values = _checked(row, _ENTRY, ("path",))
+    values = checked(row, _ENTRY, ("path",))
     values.setdefault("size_bytes", None)
     return FileEntry(**values)
+
+
+def is_plain(row: Any) -> bool:
+    """Whether this is a file like nearly all: path, size and both digests, and all are right.
+
+    A million files are told by this in a fifth of the time that looking at each key takes.
+    """
+    if type(row) is not dict or row.keys() != _PLAIN_KEYS:
+        return False
+    size, digest, ends = row["size_bytes"], row["digest"], row["ends"]
+    return (
+        type(row["path"]) is str
+        and type(size) is int
+        and 0 <= size <= MAX_BYTES
+        and is_digest(digest)
+        and (ends is digest or is_digest(ends))
+    )
 
 
 def check_chunks(header: Header, entry: FileEntry) -> None:
@@ -141,97 +171,9 @@ def totals_of(files: Iterable[FileEntry]) -> Totals:
     return totals
 
 
-def _checked(row: dict[str, Any], known: dict[str, Check], needed: Iterable[str]) -> dict[str, Any]:
-    values = {}
-    for key, value in row.items():
-        check = known.get(key)
-        if check is None:
-            raise ManifestError(f"unknown key {key!a:.60}: did a newer slurm_io write it?")
-        try:
-            values[key] = check(value)
-        except ManifestError as error:
-            raise ManifestError(f"{key}: {error}") from None
-    for key in needed:
-        if key not in values:
-            raise ManifestError(f"key {key!r} is missing")
-    return values
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ManifestError(f"must be text, not {_short(value)}")
-    return value
-
-
-def _limited(limit: int) -> Check:
-    def check(value: Any) -> str:
-        text = _text(value)
-        if len(text) > limit:
-            raise ManifestError(f"has {len(text)} characters: at most {limit}")
-        if text.isascii() and text.isprintable():
-            return text
-        if any(letter < " " or letter == "\x7f" for letter in text):
-            raise ManifestError(f"{text!a:.80} holds a control character")
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise ManifestError(f"{text!a:.80} cannot be written as UTF-8") from None
-        return text
-
-    return check
-
-
-def _whole(low: int, high: int) -> Check:
-    def check(value: Any) -> int:
-        if type(value) is not int or not low <= value <= high:
-            raise ManifestError(f"must be a whole number from {low} to {high}, not {_short(value)}")
-        return value
-
-    return check
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, int) and abs(value) > MAX_BYTES:
-        return "a number beyond 63 bits"
-    if isinstance(value, list | dict):
-        return "a list" if isinstance(value, list) else "an object"
-    return f"{value!a:.60}"
-
-
-def _many(check: Check, limit: int) -> Check:
-    def check_all(value: Any) -> tuple[Any, ...]:
-        if not isinstance(value, list) or len(value) > limit:
-            raise ManifestError(f"must be a list of at most {limit}")
-        return tuple(check(item) for item in value)
-
-    return check_all
-
-
-def _or_null(check: Check) -> Check:
-    return lambda value: None if value is None else check(value)
-
-
 def _digest(value: Any) -> str:
-    parse_digest(_text(value))
+    parse_digest(any_text(value))
     return str(value)
-
-
-def _matching(pattern: re.Pattern[str], form: str) -> Check:
-    def check(value: Any) -> str:
-        if not pattern.fullmatch(_text(value)):
-            raise ManifestError(f"{value!a:.80} is not {form}")
-        return str(value)
-
-    return check
-
-
-def _one_of(*words: str) -> Check:
-    def check(value: Any) -> str:
-        if value not in words or not isinstance(value, str):
-            raise ManifestError(f"must be one of {', '.join(words)}, not {_short(value)}")
-        return value
-
-    return check
 
 
 def _tokens(value: Any) -> Tokens | None:
@@ -239,18 +181,13 @@ def _tokens(value: Any) -> Tokens | None:
         return None
     if not isinstance(value, dict):
         raise ManifestError("must be an object with dtype and vocabulary")
-    known = {
-        "dtype": _matching(_DTYPE, "a NumPy dtype"),
-        "vocabulary": _or_null(_whole(1, 1 << 40)),
-    }
-    return Tokens(**_checked(value, known, ("dtype",)))
+    return Tokens(**checked(value, _TOKENS, ("dtype",)))
 
 
 def _layout_row(value: Any) -> dict[str, int]:
     if not isinstance(value, dict) or len(value) > 16:
         raise ManifestError('must hold objects like {"min_size_bytes": 0, "stripe_count": 1}')
-    known = {name: _whole(-1, MAX_BYTES) for name in _LAYOUT}
-    return _checked(value, known, ())
+    return checked(value, _LAYOUT, ())
 
 
 def _requires(value: Any) -> dict[str, Any]:
@@ -272,43 +209,47 @@ def _requires(value: Any) -> dict[str, Any]:
     return value
 
 
-_LAYOUT = ("min_size_bytes", "max_size_bytes", "stripe_count", "stripe_size_bytes")
+_LAYOUT: dict[str, Check] = {
+    name: whole_number(-1, MAX_BYTES)
+    for name in ("min_size_bytes", "max_size_bytes", "stripe_count", "stripe_size_bytes")
+}
 _TOKENS: dict[str, Check] = {
-    "dtype": _matching(_DTYPE, "a NumPy dtype"),
-    "vocabulary": _or_null(_whole(1, 1 << 40)),
+    "dtype": matching(_DTYPE, "a NumPy dtype"),
+    "vocabulary": or_null(whole_number(1, 1 << 40)),
 }
 _REQUIRES: dict[str, Check] = {
-    "free_bytes": _whole(0, MAX_BYTES),
-    "fstypes": _many(_limited(64), 64),
+    "free_bytes": whole_number(0, MAX_BYTES),
+    "fstypes": list_of(text_up_to(64), 64),
 }
 _HEADER: dict[str, Check] = {
-    "format": _one_of(FORMAT),
-    "schema": _whole(SCHEMA, SCHEMA),
-    "dataset": _limited(256),
-    "content_id": _matching(CONTENT_ID, "c1- and 32 hex digits"),
-    "file_count": _whole(0, MAX_FILES),
-    "total_bytes": _or_null(_whole(0, MAX_BYTES)),
-    "algorithm": _one_of(*algorithms.ALGORITHMS),
-    "chunk_bytes": _or_null(_whole(1, MAX_BYTES)),
-    "created_at": _limited(64),
-    "creator": _limited(256),
-    "sources": _many(_limited(4096), 64),
+    "format": one_of(FORMAT),
+    "schema": whole_number(SCHEMA, SCHEMA),
+    "dataset": text_up_to(256),
+    "content_id": matching(CONTENT_ID, "c1- and 32 hex digits"),
+    "file_count": whole_number(0, MAX_FILES),
+    "total_bytes": or_null(whole_number(0, MAX_BYTES)),
+    "algorithm": one_of(*algorithms.ALGORITHMS),
+    "chunk_bytes": or_null(whole_number(1, MAX_BYTES)),
+    "created_at": text_up_to(64),
+    "creator": text_up_to(256),
+    "sources": list_of(text_up_to(4096), 64),
     "tokens": _tokens,
-    "layout": _many(_layout_row, 64),
+    "layout": list_of(_layout_row, 64),
     "requires": _requires,
-    "retention_days": _or_null(_whole(0, 1_000_000)),
-    "notes": _many(_limited(4096), 200),
-    "signature": _or_null(_matching(_SIGNATURE, "ed25519:KEYID:SIGNATURE")),
-    "missing_count": _whole(0, MAX_FILES),
+    "retention_days": or_null(whole_number(0, 1_000_000)),
+    "notes": list_of(text_up_to(4096), 200),
+    "signature": or_null(matching(_SIGNATURE, "ed25519:KEYID:SIGNATURE")),
+    "missing_count": whole_number(0, MAX_FILES),
+    "links": or_null(one_of("inside")),
 }
 _ENTRY: dict[str, Check] = {
-    "path": _text,
-    "size_bytes": _or_null(_whole(0, MAX_BYTES)),
-    "digest": _or_null(_digest),
-    "ends": _or_null(_digest),
-    "chunks": _many(_text, MAX_CHUNKS),
-    "etag": _or_null(_limited(1024)),
-    "version_id": _or_null(_limited(1024)),
-    "role": _one_of("data", "index", "metadata"),
-    "digests": _many(_digest, 32),
+    "path": any_text,
+    "size_bytes": or_null(whole_number(0, MAX_BYTES)),
+    "digest": or_null(_digest),
+    "ends": or_null(_digest),
+    "chunks": list_of(any_text, MAX_CHUNKS),
+    "etag": or_null(text_up_to(1024)),
+    "version_id": or_null(text_up_to(1024)),
+    "role": one_of("data", "index", "metadata"),
+    "digests": list_of(_digest, 32),
 }

@@ -15,6 +15,7 @@ entries' hash covers what the id does not (roles, ends, chunks, S3 pins). A sign
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
@@ -68,7 +69,7 @@ def generate_key(path: str) -> str:
         serialization.NoEncryption(),
     )
     if os.path.lexists(path + ".pub"):
-        raise UsageError(f"{printable(path)}.pub is there already; give another name")
+        raise UsageError(f"{printable(path + '.pub')} is there already; give another name")
     _create(path, pem, 0o600)
     _create(path + ".pub", public.public_bytes(*spki), 0o644)
     return key_id_of(public)
@@ -142,6 +143,9 @@ def public_keys(paths: Iterable[str]) -> list[PublicKey]:
     for path in paths:
         if os.path.isdir(path):
             names = sorted(name for name in os.listdir(path) if name.endswith(_KEY_SUFFIXES))
+            if not names:
+                endings = " or ".join(_KEY_SUFFIXES)
+                raise UsageError(f"{printable(path)}: holds no public key ({endings})")
             keys += [_public_key(os.path.join(path, name)) for name in names]
         else:
             keys.append(_public_key(path))
@@ -218,6 +222,8 @@ def _create(path: str, data: bytes, mode: int) -> None:
     except FileExistsError:
         raise UsageError(f"{printable(path)} is there already; give another name") from None
     except OSError as error:
+        with contextlib.suppress(OSError):  # half a key would stand in the way of the next try
+            os.unlink(path)
         raise ManifestError(f"{printable(path)}: cannot be written ({error.strerror})") from error
 
 
@@ -244,4 +250,4 @@ def _unsupported() -> type[Exception]:
 
 
 def _missing() -> ManifestError:
-    return ManifestError("signatures need a package that is missing: pip install 'slurm-io[sign]'")
+    return ManifestError("signatures need a package that is missing: pip install cryptography")

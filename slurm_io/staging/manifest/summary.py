@@ -107,9 +107,11 @@ def summarise(manifest: Manifest) -> Summary:
 def header_lines(header: Header) -> Iterator[str]:
     """A header for people."""
     row = header_row(header)
-    yield f"dataset     {printable(header.dataset)}"
+    yield f"dataset     {_plain(header.dataset)}"
     yield f"content id  {header.content_id}"
-    yield f"files       {header.file_count}, {human_bytes(header.total_bytes)}"
+    total = header.total_bytes
+    size = "of a total size that is not known" if total is None else human_bytes(total)
+    yield f"files       {header.file_count}, {size}"
     if header.missing_count:
         yield f"INCOMPLETE  {header.missing_count} path(s) of the folder are missing"
     signer = signer_of(header)
@@ -117,9 +119,18 @@ def header_lines(header: Header) -> Iterator[str]:
     shown = ("algorithm", "chunk_bytes", "created_at", "creator", "sources", "tokens", "layout")
     for key in (*shown, "requires", "retention_days"):
         if key in row:
-            yield f"{key:<11} {row[key]!a:.200}"
+            yield f"{key:<11} {_plain(row[key]):.200}"
     for note in header.notes:
         yield f"note        {printable(note)[1:-1]}"
+
+
+def _plain(value: Any) -> str:
+    """A header's value for people: one line of ASCII without Python's brackets and quotes."""
+    if isinstance(value, dict):
+        return ", ".join(f"{_plain(key)} {_plain(each)}" for key, each in value.items())
+    if isinstance(value, (list, tuple)):
+        return "; ".join(map(_plain, value))
+    return ascii(str(value))[1:-1]
 
 
 def signer_of(header: Header) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from pathlib import Path
 
 from slurm_io.filesystems.mounts import read_mounts, unescape
 
@@ -17,7 +16,7 @@ def absent_mount(
     The text of `path` counts, not where links lead: links on a missing mount cannot be read. None:
     nothing is known to be absent.
     """
-    table = read_mounts(Path(proc_root))
+    table = read_mounts(proc_root)
     if not len(table):
         return None
     points = {*configured, *fstab_points(fstab)} - {"", "/"}

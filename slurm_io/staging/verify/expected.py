@@ -10,7 +10,8 @@ from typing import Protocol
 
 from slurm_io.staging.manifest.model import FileEntry, Header
 from slurm_io.staging.manifest.paths import encode_path
-from slurm_io.staging.verify.table import SEGMENT_FILES, Row, Segment, Table, TableDamaged, group
+from slurm_io.staging.verify.grouping import group
+from slurm_io.staging.verify.table import SEGMENT_FILES, Row, Segment, Table, TableDamaged
 
 NO_STAMP = (0, 0, 0, 0)
 

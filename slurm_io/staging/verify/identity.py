@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from slurm_io.filesystems.kinds import NETWORK_KINDS, Kind
@@ -66,8 +65,8 @@ class Roots(NamedTuple):
 def this_machine(roots: Roots | None = None) -> Machine:
     """The machine this runs on; `machine_id` None where systemd has not set one."""
     try:
-        with open(f"{(roots or Roots()).etc}/machine-id", encoding="ascii") as file:
-            text = file.read(64).strip()
+        with open(f"{(roots or Roots()).etc}/machine-id", "rb") as file:
+            text = file.read(64).decode("ascii").strip()
     except (OSError, UnicodeDecodeError):
         text = ""
     return Machine(text if len(text) == 32 else None, os.uname().nodename)
@@ -76,11 +75,11 @@ def this_machine(roots: Roots | None = None) -> Machine:
 def mount_of(descriptor: int, mounts: MountTable) -> Mount | None:
     """The mount an open folder lies on, as the kernel names it for the descriptor."""
     try:
-        with open(f"/proc/self/fdinfo/{descriptor}", encoding="ascii") as file:
+        with open(f"/proc/self/fdinfo/{descriptor}", "rb") as file:
             words = file.read(4096).split()
     except OSError:
         return None
-    return mounts.by_id(int(words[words.index("mnt_id:") + 1])) if "mnt_id:" in words else None
+    return mounts.by_id(int(words[words.index(b"mnt_id:") + 1])) if b"mnt_id:" in words else None
 
 
 def file_system_of(descriptor: int, mount: Mount, roots: Roots | None = None) -> FileSystem:
@@ -92,7 +91,7 @@ def file_system_of(descriptor: int, mount: Mount, roots: Roots | None = None) ->
 
 def mounts_now(roots: Roots | None = None) -> MountTable:
     """The mounts of this process's namespace."""
-    return read_mounts(Path((roots or Roots()).proc))
+    return read_mounts((roots or Roots()).proc)
 
 
 def kind_at(mount: Mount | None) -> Kind:
@@ -130,7 +129,7 @@ def _uuid(descriptor: int, mount: Mount, roots: Roots) -> str | None:
 
 def _boot_id(roots: Roots) -> str:
     try:
-        with open(f"{roots.proc}/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read(64).strip()
+        with open(f"{roots.proc}/sys/kernel/random/boot_id", "rb") as file:
+            return file.read(64).decode("ascii", "replace").strip()
     except OSError:
         return "unknown"

@@ -10,7 +10,8 @@ from slurm_io.staging.manifest.model import Manifest
 from slurm_io.staging.record import Record, State, save
 from slurm_io.staging.verify.model import VerifyAnswer
 from slurm_io.staging.verify.proof import Proof
-from slurm_io.staging.verify.table import TableForm, write_table
+from slurm_io.staging.verify.table import TableForm
+from slurm_io.staging.verify.table_writing import write_table
 
 _STATES: dict[str, State] = {"OK": "ready", "DEGRADED": "degraded", "FAIL": "failed"}
 
@@ -52,6 +53,7 @@ def record_of(
         total_bytes=manifest.header.total_bytes or 0,
         bytes_per_s=old.bytes_per_s if same and old is not None else None,
         cursor=cursor,
+        links=manifest.header.links,
     )
 
 

@@ -12,12 +12,16 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
+from slurm_io.staging.beneath import NotAFile, kind_of_entry
 from slurm_io.staging.manifest.paths import decode_path, printable
 from slurm_io.staging.verify.model import Why
 from slurm_io.staging.verify.table import KNOWN_BAD, Segment, Stamp
-from slurm_io.staging.verify.tree import kind_of_entry
 from slurm_io.staging.verify.work import Work, join
+
+if TYPE_CHECKING:
+    from slurm_io.staging.links import LinksInside
 
 LEVEL = 1
 CLOCK_EVERY = 512
@@ -33,7 +37,7 @@ def run(work: Work) -> bool:
         if work.deadline.over():
             return _cut(work)
         try:
-            folder = work.tree.folder(segment.folder)
+            folder = work.tree.folder_fd(segment.folder)
         except OSError as error:
             _whole_folder(work, segment, error)
             continue
@@ -87,13 +91,15 @@ def _files_by_stamp(
 
 
 def _files_by_size(work: Work, segment: Segment, folder: int) -> int | None:
-    missing = 0
+    missing, links = 0, work.links
     for start, names in _slices(segment.names):
         if work.deadline.over():
             return None
         for position, name in enumerate(names, start):
             try:
                 found = os.lstat(name, dir_fd=folder)
+                if links is not None and stat.S_ISLNK(found.st_mode):
+                    found = _followed(links, segment, position, found)
             except OSError as error:
                 missing += _absent(work, segment, position, error)
                 continue
@@ -106,7 +112,7 @@ def _files_by_size(work: Work, segment: Segment, folder: int) -> int | None:
 def _files_for_proof(work: Work, segment: Segment, folder: int) -> int | None:
     """Slower: keeps what was seen, for the record."""
     assert work.proof is not None
-    missing = 0
+    missing, links = 0, work.links
     wanted = iter(segment.stamps) if segment.stamps is not None else None
     for start, names in _slices(segment.names):
         if work.deadline.over():
@@ -115,6 +121,8 @@ def _files_for_proof(work: Work, segment: Segment, folder: int) -> int | None:
             want = next(wanted) if wanted is not None else None
             try:
                 found = os.lstat(name, dir_fd=folder)
+                if links is not None and stat.S_ISLNK(found.st_mode):
+                    found = _followed(links, segment, position, found)
             except OSError as error:
                 missing += _absent(work, segment, position, error)
                 continue
@@ -136,6 +144,19 @@ def _slices(names: Sequence[bytes]) -> Iterator[tuple[int, Sequence[bytes]]]:
         yield start, names[start : start + CLOCK_EVERY]
 
 
+def _followed(
+    links: LinksInside, segment: Segment, position: int, link: os.stat_result
+) -> os.stat_result:
+    """The file that a link inside the folder leads to; the link itself when it leads elsewhere.
+
+    Raises OSError.
+    """
+    try:
+        return links.look(join(segment.folder, segment.names[position]))[1]
+    except NotAFile:
+        return link
+
+
 def _absent(work: Work, segment: Segment, position: int, error: OSError) -> int:
     """Report a file that cannot be looked at; 1 when it is not there."""
     gone = isinstance(error, FileNotFoundError)
@@ -149,8 +170,12 @@ def _differs(work: Work, segment: Segment, position: int, folder: int, want: Sta
     """Say how a file differs from its stamp; 1 when it is gone by now."""
     try:
         found = os.lstat(segment.names[position], dir_fd=folder)
+        if work.links is not None and stat.S_ISLNK(found.st_mode):
+            found = _followed(work.links, segment, position, found)
     except OSError as error:
         return _absent(work, segment, position, error)
+    if stamp_of(found) == want:
+        return 0
     if not want[0]:
         _never_proven(work, segment, position, found, want[1])
     elif found.st_size != want[1] or not stat.S_ISREG(found.st_mode):
@@ -187,7 +212,10 @@ def _wrong_size(
     want: int | None = None,
 ) -> None:
     if not stat.S_ISREG(found.st_mode):
-        _bad(work, segment, position, "not a file", f"is {kind_of_entry(found.st_mode)}")
+        is_refused = work.links is not None and stat.S_ISLNK(found.st_mode)
+        where = ", not to a file inside the folder" if is_refused else ""
+        detail = f"is {kind_of_entry(found.st_mode)}{where}"
+        _bad(work, segment, position, "not a file", detail)
         return
     size = segment.sizes[position] if want is None else want
     if size is None:

@@ -9,20 +9,19 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from slurm_io.errors import ManifestError
 from slurm_io.filesystems.kinds import NETWORK_KINDS
-from slurm_io.filesystems.residency.answer import LISTED_MAX, ResidencyAnswer
 from slurm_io.filesystems.residency.judge import residency_of
+from slurm_io.staging.beneath import NotAFile
 from slurm_io.staging.manifest.algorithms import Hasher, maker_of
 from slurm_io.staging.manifest.hashing import END_BYTES, end_ranges
 from slurm_io.staging.manifest.paths import encode_path, printable
 from slurm_io.staging.verify.model import Why
-from slurm_io.staging.verify.reading import Reader, set_direct
+from slurm_io.staging.verify.reading import ALIGN_BYTES, Reader, set_direct
 from slurm_io.staging.verify.sampling import choose, what_it_proves
 from slurm_io.staging.verify.table import Row
-from slurm_io.staging.verify.tree import NotAFile, open_file
 from slurm_io.staging.verify.work import Work
 
 LEVEL = 2
@@ -32,9 +31,12 @@ LONGEST_S = 3600.0
 ZEROS = bytes(END_BYTES)
 
 
-def run(work: Work) -> bool:
-    """Residency and probes; False when the time was over before a sample worth the name."""
-    chosen = _choose(work)
+def run(work: Work, most: int | None = None) -> bool:
+    """Residency and probes of at most `most` files besides those that look changed.
+
+    False when the time was over before a sample worth the name.
+    """
+    chosen = _choose(work, most)
     by_index = dict(work.expected.rows(sorted(chosen)))
     rows = [(index, by_index[index]) for index in chosen]
     away = not_resident(work, rows)
@@ -45,9 +47,9 @@ def run(work: Work) -> bool:
     return probed >= enough
 
 
-def _choose(work: Work) -> list[int]:
+def _choose(work: Work, most: int | None) -> list[int]:
     """Changed files, then index files, then a random sample."""
-    limit = work.options.probe_files
+    limit = work.options.probe_files if most is None else min(most, work.options.probe_files)
     first = dict.fromkeys([*list(work.findings.open)[:limit], *work.expected.index_files()[:limit]])
     sample = choose(work.expected.count, min(limit, work.expected.count), work.options.pick)
     return [*first, *(index for index in sample if index not in first)][: max(limit, len(first))]
@@ -61,36 +63,22 @@ def not_resident(work: Work, rows: Sequence[tuple[int, Row]]) -> set[str]:
     until_s = time.monotonic() + (LONGEST_S if left_s is None else left_s * RESIDENCY_SHARE)
     indices = {row.entry.path: index for index, row in rows}
     away: set[str] = set()
-    unknown = 0
-    reasons = dict[str, None]()
-    for answer in _answers(work, list(indices), until_s):
-        for each in answer.listed:
-            state: Why = "suspect" if each.state == "suspect" else "evicted"
-            away.add(each.path)
-            detail = f"{each.reason or each.state} ({each.source})"
-            work.bad(encode_path(each.path), state, LEVEL, detail, indices[each.path])
-        unknown += answer.counts["unknown"] + answer.not_asked
-        reasons[answer.reason or "not all were asked in time"] = None
+    answer = residency_of(work.path, list(indices), work.kind, until_s, len(indices))
+    for each in answer.listed:
+        state: Why = "suspect" if each.state == "suspect" else "evicted"
+        away.add(each.path)
+        detail = f"{each.reason or each.state} ({each.source})"
+        work.bad(encode_path(each.path), state, LEVEL, detail, indices[each.path])
+    unknown = answer.counts["unknown"] + answer.not_asked
     if unknown:
-        why = "; ".join(reasons)
+        why = answer.reason or "not all were asked in time"
         work.note(f"level 2: residency of {unknown} of {len(rows)} files is not known: {why}")
     return away
 
 
-def _answers(work: Work, paths: list[str], until_s: float) -> Iterator[ResidencyAnswer]:
-    """One answer, or one for each hundred files where more are away than an answer lists."""
-    answer = residency_of(work.path, paths, work.kind, until_s)
-    counts = answer.counts
-    if counts["released"] + counts["partial"] + counts["suspect"] <= len(answer.listed):
-        yield answer
-        return
-    for start in range(0, len(paths), LISTED_MAX):
-        yield residency_of(work.path, paths[start : start + LISTED_MAX], work.kind, until_s)
-
-
 def _probe_all(work: Work, rows: Sequence[tuple[int, Row]]) -> int:
     """How many files were probed before the time was over."""
-    reader = Reader(END_BYTES)
+    reader = Reader(END_BYTES + ALIGN_BYTES)  # a tail begins anywhere
     try:
         for done, (index, row) in enumerate(rows):
             if work.deadline.over():
@@ -108,9 +96,8 @@ def _probe_all(work: Work, rows: Sequence[tuple[int, Row]]) -> int:
 
 def _probe(work: Work, reader: Reader, index: int, row: Row) -> None:
     path = encode_path(row.entry.path)
-    folder, _, name = path.rpartition(b"/")
     try:
-        descriptor, found = open_file(work.tree.folder(folder), name)
+        descriptor, found = work.open(path)
     except NotAFile as error:
         work.bad(path, "not a file", LEVEL, f"is {error}", index)
         return

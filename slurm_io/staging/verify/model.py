@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from slurm_io.model import CheckAnswer
+from slurm_io.records import dataclass, field, fields
 
 if TYPE_CHECKING:
     from slurm_io.staging.verify.l0 import Here

@@ -6,10 +6,10 @@ Standard library only, and bounded in time and CPU: the prolog runs it.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import replace
 from typing import NamedTuple, cast
 
 from slurm_io.errors import HostError, ManifestError
+from slurm_io.records import replace
 from slurm_io.staging import record as records
 from slurm_io.staging.datasets import Place
 from slurm_io.staging.manifest.model import FileEntry, Manifest
@@ -25,11 +25,16 @@ _READING_SHARE = 0.5
 
 
 class Looked(NamedTuple):
-    """The answer, the record it could draw on, and why some things were not looked at."""
+    """The answer, the record it could draw on, and why some things were not looked at.
+
+    `described`: the version that the manifest describes, when another one is wanted and no record
+    of this node can speak for that: a FAIL, because nothing here could ever prove it.
+    """
 
     answer: VerifyAnswer
     record: Record | None
     notes: tuple[str, ...]
+    described: str | None = None
 
 
 class NodeLook:
@@ -64,11 +69,17 @@ class NodeLook:
                 roots=self._roots,
             )
             answer = self._verify(target, deadline, options)
-            if answer.answer == "UNKNOWN" and not answer.used_record and answer.asked_level > 0:
+            if answer.answer != "UNKNOWN" or answer.used_record:
+                return Looked(answer, record, tuple(self._notes))
+            described = self._described_instead()
+            if described is not None:
+                self._notes.append(f"any file: {answer.text}")
+                answer = replace(answer, answer="FAIL")
+            elif answer.asked_level > 0:
                 manifest = self._manifest(deadline)
                 if manifest is not None:
                     answer = self._verify(replace(target, manifest=manifest), deadline, options)
-            return Looked(answer, record, tuple(self._notes))
+            return Looked(answer, record, tuple(self._notes), described)
         finally:
             if table is not None:
                 table.close()
@@ -97,6 +108,18 @@ class NodeLook:
         except ManifestError as error:
             self._notes.append(f"which version is wanted: {error}")
             return None
+
+    def _described_instead(self) -> str | None:
+        """The manifest's version when it is not the wanted one; None when that cannot be told."""
+        if self._place.content_id is None or self._place.manifest is None:
+            return None
+        from slurm_io.staging.manifest.files import read_header
+
+        try:
+            described = read_header(self._place.manifest).content_id
+        except ManifestError:
+            return None  # whoever reads the manifest to compare with it says why
+        return described if described != self._place.content_id else None
 
     def _manifest(self, deadline: Deadline) -> Manifest | None:
         """The manifest, when it is small enough to read here; else a note says why not."""

@@ -17,13 +17,12 @@ import os
 import struct
 import zlib
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
-from typing import Any, BinaryIO, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from slurm_io.errors import HostError
 from slurm_io.staging.manifest.model import FileEntry, Role
-from slurm_io.staging.manifest.paths import decode_path, printable
+from slurm_io.staging.manifest.paths import decode_path
 
 MAGIC = b"SIOFILE1"
 SEGMENT_FILES = 8192
@@ -32,9 +31,9 @@ ENDS_BYTES = 16
 KNOWN_BAD = 255
 """Level of a file that was bad when it was last verified; its stamp is all zeros."""
 Stamp = tuple[int, int, int, int]
-
-_HEADER = struct.Struct("<8I")  # folder, subfolders, names: bytes; files; last; three CRCs
-_ROLES: tuple[Role, ...] = ("data", "index", "metadata")
+HEADER = struct.Struct("<8I")
+"""Bytes of folder, subfolders and names; files; last; three CRCs."""
+ROLES: tuple[Role, ...] = ("data", "index", "metadata")
 _LARGEST_PART = 1 << 28
 
 
@@ -163,7 +162,7 @@ class Table:
         width = self.form.digest_bytes
         digest, _ = self._digest(proofs, at, i, n, self.form.digest_algorithm, width)
         path = decode_path(folder + b"/" + names[i] if folder else names[i])
-        role = _ROLES[min(proofs[n + i], 2)]
+        role = ROLES[min(proofs[n + i], 2)]
         return Row(FileEntry(path, stamp[1], digest, ends, role=role), stamp, proofs[i], verified)
 
     @staticmethod
@@ -180,12 +179,12 @@ class Table:
         """(position behind the header, header, index of the first file) of each segment."""
         position, first = len(MAGIC), 0
         while position < self.form.size_bytes:
-            raw = os.pread(self._descriptor, _HEADER.size + 4, position)
-            if len(raw) != _HEADER.size + 4 or zlib.crc32(raw[:-4]) != int.from_bytes(
+            raw = os.pread(self._descriptor, HEADER.size + 4, position)
+            if len(raw) != HEADER.size + 4 or zlib.crc32(raw[:-4]) != int.from_bytes(
                 raw[-4:], "little"
             ):
                 raise TableDamaged(f"table {self.form.file}: damaged at byte {position}")
-            header = _HEADER.unpack(raw[:-4])
+            header = HEADER.unpack(raw[:-4])
             position += len(raw)
             yield position, header, first
             count = header[3]
@@ -234,98 +233,9 @@ class _Sizes(Sequence[int | None]):
         return STAMP.unpack_from(self._raw, index * STAMP.size)[1]
 
 
-RowsOf = Callable[[int, int], Sequence[Row]]
-"""(first index, count) -> these rows."""
-
-
-def write_table(
-    out: BinaryIO, file: str, count: int, rows_of: RowsOf, segments: Iterable[Segment]
-) -> TableForm:
-    """Write `count` rows, numbered and grouped by folder as `segments` are; no fsync."""
-    first_rows = rows_of(0, min(count, 1000))
-    ends_algorithm, _ = _commonest((row.entry.ends for row in first_rows), ENDS_BYTES)
-    digest_algorithm, width = _commonest(row.entry.digest for row in first_rows)
-    form = TableForm(file, 0, count, ends_algorithm, digest_algorithm, width)
-    size = out.write(MAGIC)
-    for segment in segments:
-        rows = rows_of(segment.first, len(segment.names))
-        for part in _encoded(segment, rows, form):
-            size += out.write(part)
-    return form._replace(size_bytes=size)
-
-
-def _encoded(segment: Segment, rows: Sequence[Row], form: TableForm) -> tuple[bytes, ...]:
-    below, names = b"\0".join(segment.subfolders), b"\0".join(segment.names)
-    head = segment.folder + below + names
-    stamps = b"".join(STAMP.pack(*row.stamp) for row in rows)
-    proofs = bytes(row.level for row in rows)
-    proofs += bytes(_ROLES.index(row.entry.role) for row in rows)
-    proofs += array("I", (row.verified_at_s for row in rows)).tobytes()
-    if form.ends_algorithm:
-        proofs += _digests((row.entry.ends for row in rows), form.ends_algorithm, ENDS_BYTES)
-    if form.digest_algorithm:
-        digests = (row.entry.digest for row in rows)
-        proofs += _digests(digests, form.digest_algorithm, form.digest_bytes)
-    lengths = (len(segment.folder), len(below), len(names), len(rows), int(segment.last))
-    header = _HEADER.pack(*lengths, *(zlib.crc32(part) for part in (head, stamps, proofs)))
-    return header + zlib.crc32(header).to_bytes(4, "little"), head, stamps, proofs
-
-
-def _digests(digests: Iterable[str | None], algorithm: str, width: int) -> bytes:
-    """A column: raw digests, zeros where there is none of this algorithm and width."""
-    column = bytearray()
-    for digest in digests:
-        name, _, text = (digest or "").partition(":")
-        fits = name == algorithm and len(text) == 2 * width
-        column += bytes.fromhex(text) if fits else bytes(width)
-    return bytes(column)
-
-
-def _commonest(digests: Iterable[str | None], only: int | None = None) -> tuple[str | None, int]:
-    """Algorithm and width in bytes of most of the digests (of width `only`); (None, 0) for none."""
-    counts: dict[tuple[str, int], int] = {}
-    for digest in digests:
-        name, _, text = (digest or "").partition(":")
-        if text and only in (None, len(text) // 2):
-            counts[name, len(text) // 2] = counts.get((name, len(text) // 2), 0) + 1
-    return max(counts, key=counts.__getitem__) if counts else (None, 0)
-
-
 def _names_bytes(header: tuple[int, ...]) -> int:
     return header[0] + header[1] + header[2]
 
 
 def _split(joined: bytes) -> list[bytes]:
     return joined.split(b"\0") if joined else []
-
-
-def group(paths: Iterable[bytes]) -> dict[bytes, tuple[list[int], set[bytes]]]:
-    """Folder -> (indices of its files, names of its subfolders that hold files), parents first.
-
-    `paths` are relative; a path that is absolute, empty or has an empty, ``.`` or ``..`` component
-    raises ValueError.
-    """
-    folders: dict[bytes, tuple[list[int], set[bytes]]] = {b"": ([], set())}
-    for index, path in enumerate(paths):
-        folder, _, name = path.rpartition(b"/")
-        if folder not in folders:
-            _add_parents(folders, folder)
-        if not is_component(name) or path[:1] == b"/":
-            raise ValueError(f"{printable(decode_path(path))} is no path below a dataset's folder")
-        folders[folder][0].append(index)
-    return dict(sorted(folders.items(), key=lambda item: item[0].split(b"/")))
-
-
-def is_component(name: bytes) -> bool:
-    """Whether this is one plain component of a path."""
-    return bool(name) and name not in (b".", b"..") and b"\0" not in name and b"/" not in name
-
-
-def _add_parents(folders: dict[bytes, tuple[list[int], set[bytes]]], folder: bytes) -> None:
-    parts = folder.split(b"/")
-    if not all(map(is_component, parts)):
-        raise ValueError(f"{printable(decode_path(folder))} is no path below a dataset's folder")
-    paths = [b"/".join(parts[:depth]) for depth in range(len(parts) + 1)]
-    for parent, child in pairwise(paths):
-        folders.setdefault(child, ([], set()))
-        folders[parent][1].add(child.rpartition(b"/")[2])

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from slurm_io.filesystems.kinds import Kind
+from slurm_io.records import dataclass, field
+from slurm_io.staging.beneath import Folder, NotAFile, open_regular
+from slurm_io.staging.buffers import HUGE_PAGE_BYTES
 from slurm_io.staging.manifest.paths import decode_path
 from slurm_io.staging.verify.expected import Expected
 from slurm_io.staging.verify.model import HARMLESS, BadFile, Deadline, Why
 from slurm_io.staging.verify.sampling import Draw, draw
-from slurm_io.staging.verify.tree import Tree
 
 if TYPE_CHECKING:
+    from slurm_io.staging.links import LinksInside
     from slurm_io.staging.verify.journal import Journal
     from slurm_io.staging.verify.proof import Proof
 
@@ -33,7 +37,7 @@ class Options:
     `random_probes` places. `sample_share`: part of the files that one level 3 hashes, from file
     number `cursor` on (None: from anywhere). `extra_is_fine`: files nobody expects are listed, and
     change no answer. `ignore`: relative paths of which nothing is said (the manifest itself).
-    `workers`: threads that read and hash, 0 = as many as CPUs, at least 4.
+    `workers`: threads that read and hash, 0 = as many as CPUs, at least 4, or 8 for small files.
     """
 
     probe_files: int = 2400
@@ -41,7 +45,7 @@ class Options:
     sample_share: float = 0.05
     cursor: int | None = None
     workers: int = 0
-    block_bytes: int = 1 << 20
+    block_bytes: int = HUGE_PAGE_BYTES
     extra_is_fine: bool = False
     ignore: frozenset[bytes] = frozenset()
     listed_max: int = LISTED_MAX
@@ -108,10 +112,10 @@ class Findings:
 
 @dataclass
 class Work:
-    """One verify under way."""
+    """One verify under way. `links`: None where no link may stand for a file."""
 
     path: str
-    tree: Tree
+    tree: Folder
     kind: Kind
     expected: Expected
     deadline: Deadline
@@ -119,6 +123,7 @@ class Work:
     findings: Findings
     proof: Proof | None = None
     journal: Journal | None = None
+    links: LinksInside | None = None
     notes: list[str] = field(default_factory=list)
     files_stated: int = 0
     files_probed: int = 0
@@ -140,6 +145,20 @@ class Work:
         self.findings.add(BadFile(decode_path(path), why, level, detail, ranges), index)
         if self.proof is not None and index is not None and why not in ("changed", *HARMLESS):
             self.proof.void(index)
+
+    def open(self, path: bytes) -> tuple[int, os.stat_result]:
+        """A file as it is to be read, and its stat. Raises NotAFile, OSError."""
+        folder, _, name = path.rpartition(b"/")
+        try:
+            return open_regular(self.tree.folder_fd(folder), name)
+        except NotAFile:
+            if self.links is None or not self.is_link(path):
+                raise
+        return self.links.open(path)
+
+    def is_link(self, path: bytes) -> bool:
+        """Whether a symbolic link stands there. Raises OSError."""
+        return stat.S_ISLNK(self.tree.stat(path).st_mode)
 
     def note(self, text: str) -> None:
         """Say what was not looked at, once."""

@@ -25,9 +25,10 @@ ABC = {
 }
 
 
+@pytest.mark.parametrize("many_threads", [False, True])
 @pytest.mark.parametrize("algorithm", sorted(ABC))
-def test_published_value(algorithm: str) -> None:
-    hasher = maker_of(algorithm)()
+def test_published_value(algorithm: str, many_threads: bool) -> None:
+    hasher = maker_of(algorithm, many_threads)()
     hasher.update(memoryview(b"ab"))
     hasher.update(b"c")
     assert hasher.hexdigest() == ABC[algorithm]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -60,17 +62,72 @@ def test_every_file_with_its_digests(root: Path) -> None:
     assert not (root.parent / "m.jsonl.journal").exists()
 
 
-def test_worker_processes_give_the_same_bytes(root: Path) -> None:
-    make(root)
-    make(root, replace(OPTIONS, workers=2), "m2.jsonl")
+@pytest.mark.parametrize("files_per_process", [1, 1000])
+@pytest.mark.parametrize("large_bytes", [0, 20_000, 1 << 30])
+def test_lanes_and_processes_give_the_same_bytes(
+    root: Path, monkeypatch: pytest.MonkeyPatch, files_per_process: int, large_bytes: int
+) -> None:
+    (root / "link").symlink_to("part-1/1.tar")
+    options = replace(OPTIONS, chunk_bytes=10_000, follow_links="inside", workers=1)
+    make(root, options)
+    monkeypatch.setattr(pool, "BATCH_FILES", 5)
+    monkeypatch.setattr(pool, "FILES_PER_PROCESS", files_per_process)
+    monkeypatch.setattr(pool, "LARGE_BYTES", large_bytes)
+    make(root, replace(options, workers=3), "m2.jsonl")
     first, second = (root.parent / name for name in ("m.jsonl", "m2.jsonl"))
     assert first.read_bytes() == second.read_bytes()
+
+
+def test_a_file_that_the_others_would_wait_for_is_read_ahead() -> None:
+    def work(*sizes: int) -> list[tuple[int, int]]:
+        jobs = [pool.Job(n, b"%d" % n, b"%d" % n, size << 20) for n, size in enumerate(sizes)]
+        queue = pool._Work(jobs, 2)
+        taken = iter(queue.next_large, None)
+        return [(job.size_bytes >> 20, ahead) for job, ahead in taken]
+
+    assert work(100, 900, 100) == [(900, pool.READERS), (100, pool.READERS), (100, pool.READERS)]
+    assert work(50, 50, 50, 50) == [(50, 1), (50, 1), (50, pool.READERS), (50, pool.READERS)]
+    assert work(1, 7) == []
+
+
+def test_small_files_are_taken_folder_by_folder() -> None:
+    paths = [b"b/1", b"a/1", b"b/0", b"a/0"]
+    jobs = [pool.Job(n, path, path, 1000 - n) for n, path in enumerate(paths)]
+    batches = iter(pool._Work(jobs, 2).next_batch, None)
+    assert [[job.opened for job in batch] for batch in batches] == [sorted(paths)]
+
+
+def test_an_error_of_the_caller_stops_all_lanes(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "BATCH_FILES", 2)
+    monkeypatch.setattr(pool, "FILES_PER_PROCESS", 1)
+
+    def stop(progress: Progress) -> None:
+        if progress.phase == "hashing" and progress.files >= 4:
+            raise KeyboardInterrupt
+
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        build(str(root), str(root.parent / "m"), replace(OPTIONS, workers=2), stop)
+    assert threading.active_count() == before
+    assert not pool_of(os.getpid())
+    assert 4 <= make(root, replace(OPTIONS, workers=2), "m").resumed_files < 42
 
 
 def test_building_into_the_folder_itself(root: Path) -> None:
     for _ in range(2):
         build(str(root), str(root / "m.jsonl"), OPTIONS)
     assert open_manifest(str(root / "m.jsonl")).header.file_count == 42
+
+
+def test_the_collector_of_cycles_is_as_it_was(root: Path) -> None:
+    before = gc.get_threshold()
+    make(root)
+    with pytest.raises(ManifestError):
+        make(root / "absent")
+    assert gc.get_threshold() == before
+    assert gc.isenabled()
 
 
 def test_algorithm_and_chunks(root: Path) -> None:
@@ -215,6 +272,9 @@ def test_killed_worker_is_an_error_and_what_was_done_is_kept(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "BATCH_FILES", 4)
+    monkeypatch.setattr(pool, "FILES_PER_PROCESS", 1)
+    for n in range(3000):
+        (root / f"part-0/more-{n}").touch()
     killed: list[int] = []
 
     def kill_one(progress: Progress) -> None:
@@ -247,6 +307,7 @@ import sys, os, time
 from dataclasses import replace
 from slurm_io.staging.manifest import build as building, pool
 pool.BATCH_FILES = 3
+pool.FILES_PER_PROCESS = 1
 root, output, workers, pause = sys.argv[1:]
 def slowly(progress):
     if progress.phase == "hashing":

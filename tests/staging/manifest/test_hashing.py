@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from slurm_io.staging.manifest import hashing
 from slurm_io.staging.manifest.hashing import (
     END_BYTES,
     FileDigest,
+    FileHasher,
     HowToHash,
     digest_bytes,
     digest_file,
@@ -49,7 +51,7 @@ def test_chunks_do_not_depend_on_how_the_file_is_read(
     tmp_path: Path, data: bytes, chunk: int, block: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hashing, "BLOCK_BYTES", block)
+        patch.setattr(hashing, "BLOCK_BYTES", max(block, chunk))
         patch.setattr(hashing, "TICK_NS", 0)
         (tmp_path / "f").write_bytes(data)
         found = digest(tmp_path / "f", HowToHash("md5", chunk_bytes=chunk))
@@ -59,12 +61,45 @@ def test_chunks_do_not_depend_on_how_the_file_is_read(
     assert found.digest == f"md5:{hashlib.md5(data).hexdigest()}"
 
 
-def test_reading_ahead_gives_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hashing, "AHEAD_BLOCK_BYTES", 1000)
-    (tmp_path / "f").write_bytes(os.urandom(123_456))
-    plain = HowToHash(chunk_bytes=7000)
-    ahead = HowToHash(chunk_bytes=7000, read_ahead=4, drop_cache=True)
-    assert digest(tmp_path / "f", plain) == digest(tmp_path / "f", ahead)
+@pytest.mark.parametrize("size", [4 << 20, (20 << 20) + 1, 100_000_000])
+@pytest.mark.parametrize("how", [HowToHash(), HowToHash(chunk_bytes=7_000_000, drop_cache=True)])
+def test_reading_ahead_gives_the_same(tmp_path: Path, size: int, how: HowToHash) -> None:
+    (tmp_path / "f").write_bytes(os.urandom(1 << 20) * (size >> 20) + b"x" * (size % (1 << 20)))
+    told: list[int] = []
+    with (tmp_path / "f").open("rb") as file:
+        ahead = digest_file(file.fileno(), how, told.append, ahead=4)
+    assert digest(tmp_path / "f", how) == ahead
+    assert len(ahead.chunks) == (
+        -(-size // 7_000_000) if how.chunk_bytes and size > 7_000_000 else 0
+    )
+    assert sum(told) == size
+
+
+@pytest.mark.parametrize("fault", ["truncated", "caller"])
+def test_reading_ahead_ends_in_order(tmp_path: Path, fault: str) -> None:
+    (tmp_path / "f").write_bytes(bytes(40 << 20))
+    before = threading.active_count()
+
+    def interfere(_: int) -> None:
+        if fault == "caller":
+            raise KeyError
+        os.truncate(tmp_path / "f", 1 << 20)
+
+    with (tmp_path / "f").open("rb") as file, pytest.raises((ManifestError, KeyError)) as caught:
+        digest_file(file.fileno(), HowToHash(chunk_bytes=1 << 20), interfere, ahead=3)
+    assert caught.type is (KeyError if fault == "caller" else ManifestError)
+    assert threading.active_count() == before
+
+
+def test_one_hasher_makes_the_digests_of_many_files(tmp_path: Path) -> None:
+    hasher = FileHasher(HowToHash(chunk_bytes=200_000))
+    for size in (0, 5, 131_072, 131_073, 300_000, 3_000_000, 1):
+        data = os.urandom(size)
+        (tmp_path / "f").write_bytes(data)
+        with (tmp_path / "f").open("rb") as file:
+            found = hasher.digest(file.fileno())
+        assert found == digest(tmp_path / "f", HowToHash(chunk_bytes=200_000))
+        assert found.digest == digest_bytes(data)
 
 
 def test_progress_is_told_in_bytes(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from slurm_io.errors import ManifestError
 from slurm_io.staging.manifest.hashing import FileDigest, Identity
-from slurm_io.staging.manifest.journal import Journal
+from slurm_io.staging.manifest.journal import Journal, line_of
 
 SETTINGS = {"root": [1, 2], "algorithm": "md5", "created_at": "then"}
 LATER = SETTINGS | {"created_at": "now"}
@@ -23,7 +23,8 @@ DIGESTS = {
 
 def fill(path: Path) -> None:
     log = Journal(str(path), SETTINGS)
-    log.add(DIGESTS.items())
+    for each in DIGESTS.items():
+        log.add(line_of([each]))
     log.close(remove=False)
 
 
@@ -37,7 +38,7 @@ def test_what_was_added_is_there_again_with_the_first_time_of_start(tmp_path: Pa
     fill(tmp_path / "j")
     log = reopened(tmp_path / "j")
     assert log.digests == DIGESTS
-    assert log.settings == SETTINGS
+    assert log.settings == SETTINGS | {"journal": 2}
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -50,9 +51,13 @@ def test_torn_anywhere_keeps_the_whole_lines_and_goes_on(tmp_path: Path, cut: in
     log = Journal(str(path), LATER)
     kept = dict(log.digests)
     assert kept.items() <= DIGESTS.items()
-    log.add([("new", DIGESTS["p\udcff\n0"])])
+    log.add(line_of([("new", DIGESTS["p\udcff\n0"]), ("b", DIGESTS["p\udcff\n1"])]))
     log.close(remove=False)
-    assert reopened(path).digests == {**kept, "new": DIGESTS["p\udcff\n0"]}
+    assert reopened(path).digests == {
+        **kept,
+        "new": DIGESTS["p\udcff\n0"],
+        "b": DIGESTS["p\udcff\n1"],
+    }
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import resource
 from dataclasses import replace
 from pathlib import Path
@@ -16,13 +17,16 @@ from hypothesis import strategies as st
 
 from slurm_io.errors import ManifestError
 from slurm_io.staging.manifest.jsonl import (
+    _checked_line,
     check_entry,
+    entry_line,
     read_entries,
     read_header,
     read_manifest,
     write_jsonl,
 )
 from slurm_io.staging.manifest.model import FileEntry, Manifest
+from slurm_io.staging.manifest.rows import entry_of, entry_row
 from tests.staging.manifest.made import manifest, manifests, numbered
 
 ON_DISK = settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -61,6 +65,24 @@ def test_what_is_written_is_read(tmp_path: Path, found: Manifest) -> None:
     assert read_header(str(tmp_path / "m")) == found.header
     header, entries = read_entries(str(tmp_path / "m"))
     assert Manifest(header, list(entries)) == found
+
+
+@given(st.text(), st.integers(), st.sampled_from([DIGEST, "md5:" + "0" * 32, "md5:0", None]))
+def test_the_short_way_for_plain_files_says_the_same(
+    path: str, size: int, digest: str | None
+) -> None:
+    row: dict[str, Any] = {"path": path, "size_bytes": size, "digest": digest, "ends": DIGEST}
+    # An explicit default makes a row that is not plain.
+    for kept in (row, {**row, "role": "data"}, {**row, "path": b"x"}, {**row, "size_bytes": True}):
+        try:
+            slowly = entry_of({**kept, "chunks": []})
+        except ManifestError as error:
+            with pytest.raises(ManifestError, match=re.escape(str(error))):
+                entry_of(kept)
+        else:
+            assert entry_of(kept) == slowly
+            assert json.loads(_checked_line(entry_row(slowly))) == {**entry_row(slowly)}
+            assert _checked_line(entry_row(slowly)) == entry_line(slowly)
 
 
 def test_form_is_the_documented_one() -> None:

@@ -7,11 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slurm_io.errors import ManifestError
+from slurm_io.staging.manifest import paths
 from slurm_io.staging.manifest.paths import (
     Ascending,
     checked_path,
     decode_path,
     encode_path,
+    fault_of,
     notes_on,
     printable,
 )
@@ -25,6 +27,12 @@ RAW_PATH = st.lists(COMPONENT, min_size=1, max_size=5).map(b"/".join)
 @given(RAW_PATH)
 def test_every_name_of_a_file_system_survives(raw: bytes) -> None:
     assert checked_path(decode_path(raw)) == raw
+
+
+@given(st.lists(st.sampled_from([b"", b".", b"..", b"a", b"...", b"/", b"\0", b"x" * 255])))
+def test_the_quick_look_at_a_path_finds_the_same_faults(parts: list[bytes]) -> None:
+    for raw in (b"/".join(parts), b"".join(parts)):
+        assert fault_of(raw) == paths._fault(raw)
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,8 @@ def test_folder_of_trusted_keys(key: str, tmp_path: Path) -> None:
     folder = tmp_path / "trusted"
     folder.mkdir()
     (folder / "README").write_text("not a key")
-    assert answer(sign(numbered(1), key), str(folder)) == "unknown key"
+    with pytest.raises(UsageError, match="holds no public key"):
+        answer(sign(numbered(1), key), str(folder))
     (folder / "site.pub").write_bytes(Path(key + ".pub").read_bytes())
     assert answer(sign(numbered(1), key), str(folder)) == "good"
 
@@ -141,7 +142,7 @@ def test_incomplete_or_inconsistent_manifests_are_not_signed(key: str) -> None:
 
 def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(__import__("sys").modules, "cryptography.hazmat.primitives", None)
-    with pytest.raises(ManifestError, match=r"pip install 'slurm-io\[sign\]'"):
+    with pytest.raises(ManifestError, match="pip install cryptography"):
         generate_key(str(tmp_path / "k"))
 
 

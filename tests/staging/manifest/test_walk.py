@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_io.staging.manifest.beneath import Folder
+from slurm_io.staging.beneath import Folder
 from slurm_io.staging.manifest.exclude import Exclusions
 from slurm_io.staging.manifest.walk import FollowLinks, Listing, Walk
 
@@ -69,6 +69,29 @@ def test_links_inside_are_files_when_asked_for(tmp_path: Path) -> None:
     assert {problem.path for problem in listing.problems} == {
         f"snap/{name}" for name in ("out", "abs", "gone", "loop", "folder", "up", "beside")
     }
+
+
+def test_a_second_look_lists_only_what_is_new_or_other(tmp_path: Path) -> None:
+    for name in ("same", "sub/same", "changed", "gone", "replaced", "now a link"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+    (tmp_path / "link").symlink_to("same")
+    first = walk(tmp_path, "inside")
+    known = {found.raw_path: found.identity for found in first.files}
+    (tmp_path / "changed").write_text("longer")
+    (tmp_path / "gone").unlink()
+    (tmp_path / "other").write_text("x")
+    (tmp_path / "other").rename(tmp_path / "replaced")
+    (tmp_path / "new").write_text("x")
+    (tmp_path / "now a link").unlink()
+    (tmp_path / "now a link").symlink_to("same")
+    counts: list[int] = []
+    with Folder.at(str(tmp_path)) as folder:
+        again = Walk(folder, Exclusions(), "inside").run(counts.append, known)
+    listed = [b"changed", b"link", b"new", b"now a link", b"replaced"]
+    assert names(again) == listed
+    assert sorted(known) == [b"changed", b"gone", b"link", b"now a link", b"replaced"]
+    assert counts[-1] == 5, "two links come last"
 
 
 def test_left_out_is_counted(tmp_path: Path) -> None:

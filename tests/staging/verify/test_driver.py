@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from slurm_io.errors import HostError
+from slurm_io.staging.beneath import Folder
 from slurm_io.staging.manifest.model import Manifest
 from slurm_io.staging.verify import l1, sampling
 from slurm_io.staging.verify.driver import Target, verify
 from slurm_io.staging.verify.keep import record_of
 from slurm_io.staging.verify.model import BadFile
-from slurm_io.staging.verify.tree import Tree
 from slurm_io.staging.verify.work import Options, Work
 from tests.labs.fault_kit import FAULTS, VICTIM, VICTIM_INDEX, Bench, fill, flip, manifest_of
 
@@ -74,19 +74,19 @@ def test_less_than_a_full_hash_does_not_replace_that_record(bench: Bench) -> Non
 def test_a_folder_that_cannot_be_opened(
     error: type[OSError], bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(self: Tree, path: str) -> None:
+    def fail(path: str, watch: bool) -> None:
         raise error(2, "no")
 
-    monkeypatch.setattr(Tree, "__init__", fail)
+    monkeypatch.setattr(Folder, "at", fail)
     answer = bench.verify(2)
     assert (answer.answer, answer.missing) == ("FAIL", error is not PermissionError)
 
 
 def test_a_dead_mount_is_unknown(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(self: Tree, path: str) -> None:
+    def fail(path: str, watch: bool) -> None:
         raise OSError(116, "Stale file handle")
 
-    monkeypatch.setattr(Tree, "__init__", fail)
+    monkeypatch.setattr(Folder, "at", fail)
     answer = bench.verify(2)
     assert (answer.answer, answer.level) == ("UNKNOWN", -1)
     assert "Stale file handle" in answer.text

@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from slurm_io.staging.verify import driver
+from slurm_io.filesystems.residency.answer import ResidencyAnswer
+from slurm_io.filesystems.residency.judge import residency_of
+from slurm_io.staging.verify import driver, l2
 from tests.labs.fault_kit import VICTIM, Bench
 from tests.labs.slowfs import SlowFs, fuse_missing
 from tests.labs.slowfs_settings import SlowFsSettings
@@ -58,6 +61,26 @@ def test_it_is_found_and_not_read(level: int, bench: Bench, slow: SlowFs) -> Non
     assert answer.repair == (), "it needs a recall, not a copy"
     data_bytes = sum(entry.size_bytes or 0 for entry in bench.manifest.files)
     assert reads(slow) <= 2 * (data_bytes - 300_000) + (1 << 20)
+
+
+def test_more_than_a_hundred_are_all_found_by_asking_once(
+    slow: SlowFs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = {f"shard-{number:03}.tar": 20 for number in range(130)}
+    bench = Bench.made(tmp_path / "many", sizes, record=False)
+    bench.root.rename(slow.backing / "many")
+    bench.root = slow.mountpoint / "many"
+    slow.change(xattrs={f"many/{name}": layout("v1_released") for name in sizes})
+    asked: list[int] = []
+
+    def counted(root: str, paths: list[str], *more: Any) -> ResidencyAnswer:
+        asked.append(len(paths))
+        return residency_of(root, paths, *more)
+
+    monkeypatch.setattr(l2, "residency_of", counted)
+    answer = bench.verify(2)
+    assert (answer.answer, dict(answer.counts)) == ("DEGRADED", {"evicted": 130})
+    assert asked == [130]
 
 
 def test_unknown_residency_is_said(

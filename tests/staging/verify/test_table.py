@@ -12,7 +12,9 @@ from slurm_io.staging.manifest.model import FileEntry, Header
 from slurm_io.staging.manifest.paths import decode_path
 from slurm_io.staging.verify import expected, table
 from slurm_io.staging.verify.expected import FromManifest
-from slurm_io.staging.verify.table import Row, Table, TableDamaged, TableForm, group, write_table
+from slurm_io.staging.verify.grouping import group
+from slurm_io.staging.verify.table import Row, Table, TableDamaged, TableForm
+from slurm_io.staging.verify.table_writing import write_table
 
 NAMES = st.binary(min_size=1, max_size=12).filter(
     lambda raw: b"\0" not in raw and b"/" not in raw and raw not in (b".", b"..")

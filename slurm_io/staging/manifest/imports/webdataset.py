@@ -140,7 +140,7 @@ def _common_folders(shards: list[_Shard], where: str) -> tuple[str, ...]:
     """The folders all addresses have in common; none for paths beside the index."""
     places = sorted({shard.place for shard in shards})
     if len(places) > 1:
-        named = ", ".join(place or "beside the index" for place in places)
+        named = ", ".join(shown(place) if place else "beside the index" for place in places)
         raise ManifestError(
             f"{where}: shards lie in several places ({named:.200}); split the index, one for each"
         )

@@ -180,3 +180,11 @@ def test_no_text_crashes(tmp_path_factory: pytest.TempPathFactory, text: bytes) 
         foreign(path)
     except SlurmIoError as error:
         assert "\n" not in str(error)
+
+
+def test_objects_outside_the_prefix_are_left_out_and_counted(tmp_path: Path) -> None:
+    """A listing or an inventory is of a whole bucket as a rule, a dataset of a part of it."""
+    page = {"Contents": [{"Key": "c4/a", "Size": 3}, {"Key": "laion/b", "Size": 4}]}
+    result = foreign(listing(tmp_path, page), prefix="c4/")
+    assert [entry.path for entry in result.manifest.files] == ["a"]
+    assert "1 objects outside --prefix left out" in result.manifest.header.notes

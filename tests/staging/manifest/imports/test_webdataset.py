@@ -84,6 +84,7 @@ def test_a_base_goes_before_relative_addresses(tmp_path: Path) -> None:
         (index("a{b,c}.tar"), r"is a pattern"),
         (index("a.tar", "a.tar"), r"shardlist\[1\]: a.tar stands twice"),
         (index("s3://a/x.tar", "s3://b/y.tar"), r"several places"),
+        (index("s3://b/x.tar", "s3://b\ufeff/y.tar"), r"several places .*\\ufeff"),
         (index("/a/x.tar", "y.tar"), r"several places"),
         (index("../x.tar"), r"holds '..'"),
         (index("a.tar?token=secret/.."), r"holds '..'"),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 from pathlib import Path
 
 import pytest
 
-from slurm_io.staging.manifest.beneath import Folder
+from slurm_io.staging.beneath import Folder, NotAFile, open_regular
 
 
 def read(folder: Folder, path: bytes) -> bytes:
@@ -82,3 +83,63 @@ def test_ten_thousand_characters_open(tmp_path: Path) -> None:
     assert len(path) > 10_000
     with Folder.at(str(tmp_path)) as folder:
         os.close(folder.open_file(path))
+
+
+def test_however_deep_few_descriptors_are_open(tmp_path: Path) -> None:
+    paths = [b"/".join([b"d"] * depth) for depth in (200, 63, 64, 65, 66, 199, 1, 150)]
+    (tmp_path / paths[0].decode()).mkdir(parents=True)
+    before = open_fds()
+    with Folder.at(str(tmp_path)) as folder:
+        for path in [*paths, *reversed(paths)]:
+            found = os.fstat(folder.folder_fd(path))
+            assert found.st_ino == (tmp_path / path.decode()).stat().st_ino
+            assert open_fds() - before <= 67
+    assert open_fds() == before
+
+
+def test_after_a_folder_that_is_not_there_the_next_one_opens(tmp_path: Path) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/f").write_bytes(b"1")
+    with Folder.at(str(tmp_path)) as folder:
+        for _ in range(2):
+            with pytest.raises(FileNotFoundError):
+                folder.folder_fd(b"a/b/c/d")
+            assert read(folder, b"a/f") == b"1"
+
+
+def test_a_folder_swapped_while_we_are_in_it_is_told_where_asked_for(tmp_path: Path) -> None:
+    def swapped(watch: bool) -> list[bytes]:
+        root = tmp_path / f"root{watch}"
+        for name in ("good", "moved/below", "gone"):
+            (root / name).mkdir(parents=True)
+        with Folder.at(str(root), watch) as folder:
+            for name in (b"good", b"gone", b"moved/below"):
+                folder.folder_fd(name)
+                if name == b"gone":
+                    (root / "gone").rmdir()
+            (root / "moved").rename(root / "away")
+            (root / "moved").mkdir()
+            return folder.finish()
+
+    assert swapped(True) == [b"gone", b"moved"]
+    assert swapped(False) == []
+
+
+@pytest.mark.parametrize("kind", ["link", "folder", "pipe", "socket"])
+def test_what_is_no_file_is_named_and_not_opened(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "x"
+    if kind == "link":
+        path.symlink_to("/etc/passwd")
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(path))
+    before = open_fds()
+    with Folder.at(str(tmp_path)) as folder, pytest.raises(NotAFile) as caught:
+        open_regular(folder.fd, b"x")
+    words = {"link": "a symbolic link", "folder": "a folder", "pipe": "a FIFO"}
+    assert str(caught.value) == words.get(kind, "a socket")
+    assert open_fds() == before
