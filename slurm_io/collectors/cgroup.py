@@ -8,8 +8,9 @@ Source
 Columns
     Table ``cgroup``, one row per group and tick, also when it holds no process: a step that crashed
     can leave a job that has its GPUs and does nothing. The limit is the tightest on the way up to
-    the root. ``read_bytes`` and ``write_bytes`` count disks with nothing below them, and never network
-    file systems. A controller that is not split by job (v1 blkio often stays with slurmd) is null.
+    the root. ``read_bytes`` and ``write_bytes`` count disks with nothing below them, and never
+    network file systems. A controller that is not split by job (v1 blkio often stays
+    with slurmd) is null.
 
 Needs
     A control group of the job's own (Slurm's cgroup plugins, or a container). Block I/O on v2 needs

@@ -35,4 +35,3 @@ def test_no_parser_is_loaded_without_a_mount(tmp_path: Path) -> None:
     loaded = set(done.stdout.split())
     unwanted = {f"slurm_io.filesystems.{name}" for name in PARSERS}
     assert not {name for name in loaded if name.startswith(tuple(unwanted))}
-    assert "slurm_io.host.place_probes" not in loaded

@@ -14,15 +14,30 @@ import slurm_io.sampler
 WALL_CLOCK = {"time", "time_ns", "gettimeofday", "now", "utcnow", "localtime", "CLOCK_REALTIME"}
 
 
+def conversions(tree: ast.AST) -> list[ast.expr]:
+    """``time.localtime(seconds)`` asks what a given moment is called, not what time it is."""
+    return [
+        node.func
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "localtime"
+        and node.args
+    ]
+
+
 def wall_clock_uses(file: Path) -> list[str]:
     """``module.name`` of everything in a file that would look at the wall clock."""
+    tree = ast.parse(file.read_text())
+    asked = conversions(tree)
     return [
         f"{node.value.id}.{node.attr}"
-        for node in ast.walk(ast.parse(file.read_text()))
+        for node in ast.walk(tree)
         if isinstance(node, ast.Attribute)
         and isinstance(node.value, ast.Name)
         and node.value.id in ("time", "datetime")
         and node.attr in WALL_CLOCK
+        and node not in asked
     ]
 
 
@@ -38,5 +53,8 @@ def test_only_the_samplers_start_asks_for_utc() -> None:
 
 def test_the_search_finds_what_it_looks_for(tmp_path: Path) -> None:
     file = tmp_path / "clock.py"
-    file.write_text("import time\nbegan = time.time()\nlater = time.monotonic()\n")
-    assert wall_clock_uses(file) == ["time.time"]
+    file.write_text(
+        "import time\nbegan = time.time()\nlater = time.monotonic()\n"
+        "now = time.localtime()\nthen = time.localtime(later)\n"
+    )
+    assert wall_clock_uses(file) == ["time.time", "time.localtime"]

@@ -74,6 +74,7 @@ def test_none_follows_a_child_that_cannot_be_killed(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(os, "kill", lambda pid, number: spared.append(pid))
     probes.ask({"stuck": (hang, ())})
     gathered(probes, ended(probes))
+    probes._timeout_s = 5.0  # whoever answers may take its time
     probes.ask({"stuck": (hang, ()), "a": (answer, (1,))})
     assert gathered(probes, ended(probes)) == {"a": 1}
     assert probes.failures["stuck"]["count"] == 2
@@ -100,6 +101,7 @@ def test_many_places_that_hang_leave_no_more_than_eight_children(
     for pid in set(spared):
         kill(pid, signal.SIGKILL)
         wait_until_dead(pid)
+    probes._timeout_s = 5.0
     probes.ask({"mount 11": (answer, (3,))})
     assert gathered(probes, ended(probes)) == {"mount 11": 3}
 

@@ -257,8 +257,8 @@ def test_many_mounts_that_hang_cost_no_more_than_one(
             check, "_look", lambda at: sleep_in_state_d(group) if at in points else look(at)
         )
         began_s = time.monotonic()
-        found = node.results(*points, budget_s=5.0, answer_s=1.0)
-        assert time.monotonic() - began_s < 2.5, "one after the other they take 2 s more"
+        found = node.results(*points, budget_s=20.0, answer_s=4.0)
+        assert time.monotonic() - began_s < 12.0, "one after the other they take minutes"
     assert {found[point].answer for point in points} == {"FAIL"}
     assert found["/"].answer == "OK"
 

@@ -43,7 +43,9 @@ from slurm_io.errors import ManifestError, UsageError
 @click.option("--keep-going", is_flag=True, help="Write it without the files that cannot be read.")
 @click.option("--no-resume", is_flag=True, help="Hash all again, whatever a killed build left.")
 @click.option("--drop-cache", is_flag=True, help="Leave nothing in the page cache.")
-@click.option("--jobs", type=click.IntRange(1, 1024), metavar="N", help="Files hashed at once [one a core].")
+@click.option(
+    "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Files hashed at once [one a core]."
+)
 @click.option(
     "--form",
     type=click.Choice(["jsonl", "parquet"]),
