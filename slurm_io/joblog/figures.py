@@ -123,12 +123,26 @@ def positive(value: float | None) -> float | None:
     return value if value is not None and math.isfinite(value) and value > 0 else None
 
 
+_MOST_CELLS = 64  # of a line that never ends
+
+
+def cells_of(text: str) -> list[str]:
+    """``a: 1 | b: 2`` cut at its bars."""
+    return text.split("|")[:_MOST_CELLS]
+
+
 class Fields:
     """Named texts of a line as numbers. `nan`: names of those read that held nan or infinity."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self._texts = texts
         self.nan: list[str] = []
+
+    @classmethod
+    def of_cells(cls, text: str) -> Fields:
+        """``name: value | name: value``; a cell without a colon is no field."""
+        pairs = (cell.partition(":") for cell in cells_of(text))
+        return cls({name.strip(): value.strip() for name, sign, value in pairs if sign})
 
     def __contains__(self, name: str) -> bool:
         return name in self._texts

@@ -288,6 +288,14 @@ class TestNemo:
         assert record.detail["total_steps"] == 1000
         assert record.samples_per_s == pytest.approx(64 / 2.5)
 
+    @pytest.mark.parametrize("count", ["-1794.0", "1e40", "794.5"])
+    def test_a_count_that_cannot_be_is_no_step(self, count: str) -> None:
+        bar = (
+            "Epoch 0:   1%|          | 99/77225 [9:07:58<878:01:48, 41.36s/it, "
+            f"reduced_train_loss=3.090, global_step={count}, consumed_samples=1.63e+6]\n"
+        )
+        assert [record.step for record in parse(bar, "progress")] == [None]
+
 
 class TestTorchtitan:
     def test_words_per_second_of_older_versions(self) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from slurm_io.joblog.figures import Fields, in_seconds, number, only_whole, ratio
+from slurm_io.joblog.figures import Fields, cells_of, in_seconds, number, only_whole, ratio
 from slurm_io.joblog.forms.base import FORMS, Form, known, with_nan
 from slurm_io.joblog.model import TORN, Line, Reading
 from slurm_io.joblog.stamps import Stamp, find_stamp
@@ -30,7 +30,6 @@ _TIMER = re.compile(
     r"\b(batch-generator|save-checkpoint) *\.*: *(?:\(([0-9.]{1,24}), *)?([0-9.]{1,24})\)?",
     re.ASCII,
 )
-_MOST_CELLS = 64
 _MOST_NAMES = 256
 _LONGEST_NAME = 80
 _TIME_NAMES = {
@@ -76,7 +75,7 @@ class Megatron(Form):
         return [TORN] if _BEGINNING.match(text[stamp.end() if stamp else 0 :]) else ()
 
     def _step(self, rest: str, step: int, total: int) -> list[Reading]:
-        cells = rest.split("|")[:_MOST_CELLS]
+        cells = cells_of(rest)
         fields = Fields(self._named(cells))
         time_name = next((name for name in _TIME_NAMES if name in fields), None)
         if time_name is None:

@@ -16,7 +16,6 @@ from slurm_io.joblog.model import TORN, Line, Reading
 
 _HEAD = re.compile(r"\biteration: ([0-9]{1,15}) / ([0-9]{1,15}) \|", re.ASCII)
 _TIME_NAMES = ("time_per_iteration_ms", "elapsed_time_per_iteration_ms")
-_MOST_CELLS = 64
 
 Range = tuple[float, float, float]
 
@@ -34,9 +33,7 @@ class Nanotron(Form):
         head = _HEAD.search(line.text)
         if head is None:
             return ()
-        cells = line.text[head.end() :].split("|")[:_MOST_CELLS]
-        pairs = (cell.partition(":") for cell in cells)
-        fields = Fields({name.strip(): value.strip() for name, sign, value in pairs if sign})
+        fields = Fields.of_cells(line.text[head.end() :])
         time_ms = next((human(fields.text(name)) for name in _TIME_NAMES if name in fields), None)
         if time_ms is None:
             return [TORN]

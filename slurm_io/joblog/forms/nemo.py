@@ -21,7 +21,6 @@ _HEAD = re.compile(
 )
 _TIMING = "train_step_timing in s"
 _OWN = (_TIMING, "consumed_samples", "global_step")
-_MOST_CELLS = 64
 
 
 @FORMS.register("nemo")
@@ -37,9 +36,7 @@ class Nemo(Form):
         head = _HEAD.search(line.text)
         if head is None:
             return ()
-        cells = line.text[head.end() :].split("|")[:_MOST_CELLS]
-        pairs = (cell.partition(":") for cell in cells)
-        fields = Fields({name.strip(): value.strip() for name, sign, value in pairs if sign})
+        fields = Fields.of_cells(line.text[head.end() :])
         step_time_s = fields.number(_TIMING)
         if step_time_s is None:
             return [TORN]
@@ -95,7 +92,8 @@ def _step(bar: Bar, fields: Fields) -> int | None:
     half = rounding(fields.text("global_step"))
     if abs(bar.n - 0.5 - from_zero) <= half + 0.5:
         return bar.n
-    return int(from_zero) + 1 if half < 1 else None
+    step = fields.whole("global_step")
+    return step + 1 if half < 1 and step is not None else None
 
 
 def _batch(done: float | None, half: float, n: int) -> int | None:
