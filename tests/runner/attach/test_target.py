@@ -28,6 +28,9 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     process = subprocess.Popen(
         ["sleep", "60"], env={"SLURM_JOB_ID": "77", "A": "x=y"}, cwd="/usr", start_new_session=True
     )
+    # Popen returns when its pipe closes in exec, a moment before the kernel has the environment.
+    while not Path(f"/proc/{process.pid}/environ").read_bytes():
+        time.sleep(0.001)
     yield process
     process.kill()
     process.wait()
