@@ -20,12 +20,15 @@ Cost
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from slurm_io.collectors.base import COLLECTORS, Availability, Context, Row, Tick
 from slurm_io.filesystems.capacity import capacity_of, read_statvfs
 from slurm_io.filesystems.mounts import MountTable, read_mounts
-from slurm_io.host.probe import Answer, Probe
+from slurm_io.host.place_probes import PlaceProbes
 
 _TIMEOUT_S = 5.0
+_MOST_STUCK = 32  # as many as the sampler names: mounts that hang never silence the others
 
 
 @COLLECTORS.register("capacity")
@@ -41,10 +44,7 @@ class CapacityOfMounts:
         self._context: Context | None = None
         self._mounts = MountTable(())
         self._asked: Tick | None = None
-        self._waiting: list[str] = []
-        self._probe: Probe | None = None
-        self._stuck: dict[str, Probe] = {}
-        self._failures: dict[str, dict[str, object]] = {}
+        self._probes = PlaceProbes(_TIMEOUT_S, _MOST_STUCK)
 
     def open(self, context: Context) -> Availability:
         """Nothing is asked yet: the mounts may change before the first tick."""
@@ -55,20 +55,18 @@ class CapacityOfMounts:
 
     def collect(self, tick: Tick) -> list[Row]:
         """Rows of the mounts that have answered since the last tick."""
-        rows = self._take_answers()
-        if self._probe is None and self._is_due(tick):
+        rows = [self._row(mount, value) for mount, value in self._probes.take().items()]
+        if not self._probes.is_asking and self._is_due(tick):
             self._ask(tick)
         return rows
 
     def facts(self) -> dict[str, object]:
         """Mounts that gave no answer: how often, the last reason, a child left behind."""
-        return {"failures": {mount: dict(fact) for mount, fact in self._failures.items()}}
+        return {"failures": {mount: dict(fact) for mount, fact in self._probes.failures.items()}}
 
     def close(self) -> None:
         """Kill the child, if one is asking."""
-        if self._probe is not None:
-            self._probe.stop()
-            self._probe = None
+        self._probes.stop()
 
     def _is_due(self, tick: Tick) -> bool:
         return self._asked is None or (
@@ -80,53 +78,10 @@ class CapacityOfMounts:
             return
         self._mounts = read_mounts(self._context.proc_root)
         self._asked = tick
-        wanted = dict.fromkeys(self._context.capacity_mounts())
-        self._start([mount for mount in wanted if not self._still_stuck(mount)])
+        wanted = self._context.capacity_mounts()
+        self._probes.ask({mount: (read_statvfs, (mount,)) for mount in wanted})
 
-    def _start(self, mounts: list[str]) -> None:
-        self._waiting = mounts
-        calls = [(read_statvfs, (mount,)) for mount in mounts]
-        self._probe = Probe(calls, _TIMEOUT_S) if calls else None
-
-    def _take_answers(self) -> list[Row]:
-        probe = self._probe
-        if probe is None:
-            return []
-        probe.poll()
-        if not probe.finished:
-            return []
-        self._probe = None
-        rows = []
-        unasked = []
-        for mount, answer in zip(self._waiting, probe.answers, strict=True):
-            if answer is None:
-                unasked.append(mount)
-            elif answer.state == "ok":
-                rows.append(self._row(mount, answer))
-            else:
-                self._note(mount, answer.reason)
-                self._stuck.update({mount: probe} if answer.abandoned_pid else {})
-        # A mount that hung ended the child; those behind it are asked by the next one.
-        self._start(unasked)
-        return rows
-
-    def _still_stuck(self, mount: str) -> bool:
-        """True while a child sleeps at that mount: a second one would only sleep beside it."""
-        probe = self._stuck.get(mount)
-        if probe is None:
-            return False
-        if probe.still_stuck():
-            self._note(mount, f"child {probe.abandoned_pid} still hangs in statvfs")
-            return True
-        del self._stuck[mount]
-        return False
-
-    def _note(self, mount: str, reason: str) -> None:
-        count = self._failures.get(mount, {}).get("count", 0)
-        assert isinstance(count, int)
-        self._failures[mount] = {"count": count + 1, "reason": reason}
-
-    def _row(self, mount: str, answer: Answer) -> Row:
+    def _row(self, mount: str, statvfs: Sequence[int]) -> Row:
         assert self._asked is not None
         found = self._mounts.of_path(mount)
         return (
@@ -134,5 +89,5 @@ class CapacityOfMounts:
             self._asked.mono_ns,
             mount,
             found.fstype if found is not None else "unknown",
-            *capacity_of(answer.value),
+            *capacity_of(statvfs),
         )

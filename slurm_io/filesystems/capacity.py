@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import NamedTuple
 
 _LARGEST = 1 << 63
@@ -31,7 +32,7 @@ def read_statvfs(path: str) -> tuple[int, ...]:
     )
 
 
-def capacity_of(statvfs: tuple[int, ...]) -> Capacity:
+def capacity_of(statvfs: Sequence[int]) -> Capacity:
     """Numbers for people. A size of 0 means the file system does not answer the question, as many
     FUSE ones; 0 inodes that their number is not fixed (btrfs, some network file systems)."""
     frsize, blocks, bfree, bavail, files, favail = statvfs

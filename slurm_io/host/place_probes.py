@@ -2,7 +2,8 @@
 
 A place that hangs costs its own answer and no other's: the child behind it asks those that were not
 asked yet. As long as a killed child still sleeps at a place (state D) none follows it there; with
-eight of them asleep no place is asked at all: whoever can make mounts that hang can make many.
+eight of them asleep (or `most_stuck`) no place is asked at all: whoever can make mounts that hang
+can make many.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ class PlaceProbes:
         failures: by place, how often it gave no answer and the last reason why.
     """
 
-    def __init__(self, timeout_s: float) -> None:
+    def __init__(self, timeout_s: float, most_stuck: int = _MOST_STUCK) -> None:
         self.failures: dict[str, dict[str, Any]] = {}
         self._timeout_s = timeout_s
+        self._most_stuck = most_stuck
         self._calls: dict[str, Call] = {}
         self._probe: Probe | None = None
         self._stuck: dict[str, Probe] = {}
@@ -58,7 +60,7 @@ class PlaceProbes:
                 values[place] = answer.value
             else:
                 self._note_failure(place, answer, probe)
-        self._start(unasked if len(self._stuck) < _MOST_STUCK else {})
+        self._start(unasked if len(self._stuck) < self._most_stuck else {})
         return values
 
     def stop(self) -> None:
@@ -80,7 +82,7 @@ class PlaceProbes:
         stuck = self._stuck.get(place)
         if stuck is not None:
             self._note(place, f"child {stuck.abandoned_pid} still hangs there")
-        elif len(self._stuck) >= _MOST_STUCK:
+        elif len(self._stuck) >= self._most_stuck:
             self._note(place, f"not asked: {len(self._stuck)} children hang elsewhere")
         else:
             return True

@@ -32,7 +32,7 @@ def collect_until(collector: CapacityOfMounts, second: float, count: int) -> lis
 def wait_until_free(collector: CapacityOfMounts, mount: str) -> None:
     """Until the child left behind at `mount` has died."""
     end_s = time.monotonic() + 5
-    while collector._still_stuck(mount):
+    while collector._probes._stuck[mount].still_stuck():
         assert time.monotonic() < end_s
         time.sleep(0.005)
 
