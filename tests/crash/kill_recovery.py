@@ -8,19 +8,14 @@ through. Prints the steps at which a copy was killed.
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
 import sys
+from functools import partial
 from pathlib import Path
 
 from slurm_io.runner.place import spool_prefix
 from slurm_io.runner.recover import recover
-
-_STEPS = {
-    "open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.scandir", "os.listdir",
-    "os.truncate", "shutil.rmtree",
-}  # fmt: skip
+from tests.labs.kill_at_step import ran_through
 
 
 def copy_of(store: Path, spool: Path, folder: Path) -> Path:
@@ -34,29 +29,10 @@ def copy_of(store: Path, spool: Path, folder: Path) -> Path:
     return folder / "store"
 
 
-def ran_through(store: Path, step: int) -> bool:
-    """Whether recovering `store` in a child got past `step` steps."""
-    pid = os.fork()
-    if pid == 0:
-        left = step
-
-        def count(event: str, arguments: tuple[object, ...]) -> None:
-            nonlocal left
-            if event in _STEPS:
-                left -= 1
-                if left == 0:
-                    os.kill(os.getpid(), signal.SIGKILL)
-
-        sys.addaudithook(count)
-        recover(store)
-        os._exit(0)
-    return os.WIFEXITED(os.waitpid(pid, 0)[1])
-
-
 def main(store: Path, spool: Path, folder: Path, stride: int) -> None:
     recover(copy_of(store, spool, folder / "warm"))  # imports are no steps of ours
     step, done = 1, []
-    while not ran_through(copy_of(store, spool, folder / str(step)), step):
+    while not ran_through(partial(recover, copy_of(store, spool, folder / str(step))), step):
         done.append(step)
         step += stride
     print(*done)

@@ -84,8 +84,8 @@ def test_wrapper_and_sampler_killed_together(tmp_path: Path) -> None:
 
 def recover_killed_everywhere(dead: tuple[Path, Path], tmp_path: Path, stride: int) -> None:
     store, spool = dead
-    script = Path(__file__).with_name("kill_recovery.py")
-    command = [sys.executable, str(script), str(store), str(spool), str(tmp_path), str(stride)]
+    script = ["-m", "tests.crash.kill_recovery"]
+    command = [sys.executable, *script, str(store), str(spool), str(tmp_path), str(stride)]
     done = subprocess.run(
         command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2]
     )

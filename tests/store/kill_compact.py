@@ -7,37 +7,13 @@ of copies.
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import sys
+from functools import partial
 from pathlib import Path
 
 from slurm_io.store.compact import compact
-
-_STEPS = {
-    "open", "os.rename", "os.remove", "os.rmdir", "os.scandir", "os.listdir", "os.mkdir",
-    "os.truncate", "shutil.rmtree",
-}  # fmt: skip
-
-
-def ran_through(store: Path, step: int) -> bool:
-    """Whether compacting `store` in a child got past `step` steps."""
-    pid = os.fork()
-    if pid == 0:
-        left = step
-
-        def count(event: str, arguments: tuple[object, ...]) -> None:
-            nonlocal left
-            if event in _STEPS:
-                left -= 1
-                if left == 0:
-                    os.kill(os.getpid(), signal.SIGKILL)
-
-        sys.addaudithook(count)
-        compact(store)
-        os._exit(0)
-    return os.WIFEXITED(os.waitpid(pid, 0)[1])
+from tests.labs.kill_at_step import ran_through
 
 
 def main(template: Path, folder: Path) -> None:
@@ -49,7 +25,7 @@ def main(template: Path, folder: Path) -> None:
     while True:
         copy = folder / f"{step:04d}"
         shutil.copytree(template, copy)
-        if ran_through(copy, step):
+        if ran_through(partial(compact, copy), step):
             break
         step += 1
     print(step)

@@ -23,9 +23,10 @@ from slurm_io.store.markers import arrivals, arrived, claim_leader, keep_lead
 from slurm_io.store.reader import open_job
 from slurm_io.store.schema import TABLES
 from slurm_io.store.seal import seal_spool
-from tests.store import kill_compact
 from tests.store.rows import LOG, STEPS, plain_row, write_stream
 from tests.store.wide_store import FEW_TABLES, all_of, deliver_node, make_store, names_in
+
+REPOSITORY = Path(__file__).parents[2]
 
 NODES = ["n1", "n10", "n2", "n3"]
 COMPACTED = [
@@ -265,8 +266,8 @@ def test_killed_at_any_step(tmp_path: Path, again: bool) -> None:
     truth, came = all_of(template), arrivals(template)
     copies = tmp_path / "copies"
     copies.mkdir()
-    command = [sys.executable, kill_compact.__file__, str(template), str(copies)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    command = [sys.executable, "-m", "tests.store.kill_compact", str(template), str(copies)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=REPOSITORY)
     last = int(done.stdout)
     assert last > 40, "it has to be killed in earnest"
     for number in range(1, last + 1):

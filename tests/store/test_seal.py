@@ -22,6 +22,8 @@ from slurm_io.store.seal import seal_spool
 from slurm_io.store.streams import Row
 from tests.store.rows import LOG, plain_row, random_row, write_stream
 
+REPOSITORY = Path(__file__).parents[2]
+
 
 def names_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
@@ -80,9 +82,8 @@ def test_killed_at_any_step_loses_and_doubles_nothing(tmp_path: Path) -> None:
     copies.mkdir()
     fill(template)
     before = all_rows(template)
-    script = Path(__file__).with_name("kill_seal.py")
-    command = [sys.executable, script, template, copies]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    command = [sys.executable, "-m", "tests.store.kill_seal", template, copies]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=REPOSITORY)
     assert int(done.stdout) > 30  # steps there were to die at
     whole = names_in(copies / f"{int(done.stdout):04d}")
     for copy in sorted(copies.iterdir()):
