@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 
 class PidStat(NamedTuple):
-    """The fields somebody here needs. `starttime` (ticks since boot) and pid name a process."""
+    """The fields somebody here needs. `starttime` (ticks since boot) and pid name a process;
+    `arg_start` (address of its command line; 0: not for this user) changes when it executes another
+    program."""
 
     comm: str
     state: str
@@ -23,6 +25,7 @@ class PidStat(NamedTuple):
     starttime: int
     rss_pages: int
     blkio_delay_ticks: int
+    arg_start: int
 
 
 def parse_stat(raw: bytes) -> PidStat | None:
@@ -36,6 +39,7 @@ def parse_stat(raw: bytes) -> PidStat | None:
             raw[start + 1 : end].decode("utf-8", "replace"), fields[0].decode(), int(fields[1]),
             int(fields[7]), int(fields[9]), int(fields[11]), int(fields[12]), int(fields[17]),
             int(fields[19]), int(fields[21]), int(fields[39]),
+            int(fields[45]) if len(fields) > 45 else 0,
         )  # fmt: skip
     except ValueError:
         return None

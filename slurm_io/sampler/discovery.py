@@ -25,6 +25,7 @@ from slurm_io.slurm.listpids import ask_listpids
 
 _YOUNG_REFRESHES = 3  # before exec a task still looks like slurmstepd: judge it again
 _REREAD_EVERY = 20
+_REREADS_OF_THE_YOUNG = (1, 2, 5)  # a child executes its program soon after the fork
 
 
 class Discovery:
@@ -46,7 +47,7 @@ class Discovery:
         self._is_attached = spec.attached_by is not None
         self._environ_ranks = EnvironRanks(self._root, may_be_unnumbered=spec.mode == "user")
         self._young: list[Process] = []
-        self._images: dict[tuple[int, int, str], Image] = {}
+        self._images: dict[tuple[int, int, str, int], Image] = {}
         self._members: list[Member] = []
         self._ranks: dict[int, int | None] = {}
         self._workers: set[tuple[int, int]] = set()
@@ -187,10 +188,10 @@ class Discovery:
 
     def _looks_different(self, process: Process) -> bool:
         """Owner, parent and name of a young process may still change (setuid, exec)."""
-        before = (process.uid, process.ppid, process.comm)
+        before = (process.uid, process.ppid, process.image)
         self._table.reread(process)
         process.uid = self._table.owner_of(process.pid)
-        return before != (process.uid, process.ppid, process.comm)
+        return before != (process.uid, process.ppid, process.image)
 
     def _unjudged(self) -> list[Process]:
         """Processes that Slurm names and that were there before: moved into the job's control
@@ -209,13 +210,15 @@ class Discovery:
         return process if self._table.reread(process) else self._table.read_again(process.pid)
 
     def _reread_members(self) -> bool:
-        """Names, parents and deaths of a twentieth of the members; whether anything changed."""
+        """Names, parents and deaths of a twentieth of the members and of the youngest; whether
+        anything changed."""
         changed = False
         for process in list(self._of_job.values()):
             is_turn = (process.pid + self._table.refreshes) % _REREAD_EVERY == 0
-            if not is_turn and process.pid != self._spec.root_pid:
+            is_young = self._table.refreshes - process.first_seen in _REREADS_OF_THE_YOUNG
+            if not is_turn and not is_young and process.pid != self._spec.root_pid:
                 continue
-            before = (process.comm, process.ppid)
+            before = (process.image, process.ppid)
             if not self._table.reread(process):
                 self._table.drop(process.pid)
                 self._lose(process)
@@ -223,7 +226,7 @@ class Discovery:
             elif self._was_moved_away(process):
                 self._lose(process)
                 changed = True
-            changed = changed or before != (process.comm, process.ppid)
+            changed = changed or before != (process.image, process.ppid)
         return changed
 
     def _was_moved_away(self, process: Process) -> bool:
@@ -244,8 +247,8 @@ class Discovery:
         self._images = {key: image for key, image in self._images.items() if key[:2] in living}
 
     def _image_of(self, process: Process) -> Image:
-        """Read once for each name a process bears: exec changes both."""
-        key = (process.pid, process.starttime, process.comm)
+        """Read once for each program a process executes."""
+        key = process.image
         image = self._images.get(key)
         if image is None:
             image = self._images[key] = self._read_image(process.pid)

@@ -74,7 +74,7 @@ class EnvironRanks:
     def __init__(self, proc_root: Path, may_be_unnumbered: bool) -> None:
         self._root = proc_root
         self._may_be_unnumbered = may_be_unnumbered
-        self._known: dict[tuple[int, int, str], tuple[Told, bool]] = {}
+        self._known: dict[tuple[int, int, str, int], tuple[Told, bool]] = {}
         self._settled: set[tuple[int, int]] = set()
         self._waited: dict[tuple[int, int], int] = {}
         self._facts: dict[tuple[int, int], dict[str, Any]] = {}
@@ -110,7 +110,7 @@ class EnvironRanks:
         children: dict[int, list[Process]] = {}
         for process in members.values():
             children.setdefault(process.ppid, []).append(process)
-        living = {(p.pid, p.starttime, p.comm) for p in members.values()}
+        living = {p.image for p in members.values()}
         self._known = {key: value for key, value in self._known.items() if key in living}
         by_time = {key[:2] for key in living}
         self._settled &= by_time
@@ -163,7 +163,7 @@ class EnvironRanks:
 
     def _image(self, process: Process) -> tuple[Told, bool]:
         """(what its environment says, whether it is a Python of the user's)."""
-        key = (process.pid, process.starttime, process.comm)
+        key = process.image
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = (self._read_told(process.pid), self._is_python(process))

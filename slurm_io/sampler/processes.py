@@ -32,7 +32,8 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 class Process:
     """One process. `first_seen` counts refreshes; `uid` is None when the folder was closed;
     `raw_stat` is the line that was read again last: the same line need not be parsed. `is_old`: it
-    had lived for long when it was first seen."""
+    had lived for long when it was first seen. `arg_start` tells a Python that a Python forked from
+    the same one after exec: their names are the same, environment and command line are not."""
 
     pid: int
     starttime: int
@@ -41,7 +42,13 @@ class Process:
     uid: int | None
     first_seen: int
     is_old: bool = False
+    arg_start: int = 0
     raw_stat: bytes = field(default=b"", repr=False, compare=False)
+
+    @property
+    def image(self) -> tuple[int, int, str, int]:
+        """The same as long as the process executes no other program."""
+        return self.pid, self.starttime, self.comm, self.arg_start
 
 
 @dataclass
@@ -114,6 +121,7 @@ class ProcessTable:
         if stat is None or stat.starttime != process.starttime:
             return False
         process.comm, process.ppid, process.raw_stat = stat.comm, stat.ppid, raw
+        process.arg_start = stat.arg_start
         return True
 
     def drop(self, pid: int) -> None:
@@ -158,7 +166,9 @@ class ProcessTable:
             return None
         owner = self.owner_of(pid)
         is_old = _age_s(stat.starttime) > _OLD_S
-        return Process(pid, stat.starttime, stat.ppid, stat.comm, owner, self.refreshes, is_old)
+        return Process(
+            pid, stat.starttime, stat.ppid, stat.comm, owner, self.refreshes, is_old, stat.arg_start
+        )
 
     def owner_of(self, pid: int) -> int | None:
         """Owner of a process; None when it is gone."""

@@ -72,7 +72,8 @@ def test_a_terminal_gets_colour_and_its_own_width(store: Path) -> None:
     assert "\x1b[1" in sent
     plain = on_a_terminal(store, NO_COLOR="1")
     assert "\x1b" not in plain
-    assert max(map(len, plain.split("\r\n"))) <= 60
+    # A path alone in its line may be longer: it has no place to break.
+    assert not [line for line in plain.split("\r\n") if len(line) > 60 and " " in line.strip()]
 
 
 def test_a_pipe_gets_neither(store: Path) -> None:

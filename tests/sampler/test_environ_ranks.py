@@ -84,6 +84,32 @@ def test_an_agent_that_numbers_its_children_is_no_rank() -> None:
         discover(root, lambda members: ranks_of(members) == [4, 5] and len(members) == 3)
 
 
+def test_a_fork_that_becomes_another_python_later_is_judged_anew(tmp_path: Path) -> None:
+    """Its name, age and parent are those of the fork before: it was looked at too early once."""
+    program = tmp_path / "fork.py"
+    program.write_text(f"""import os, sys, time
+while not os.fork():
+    while not os.path.exists("now"):
+        time.sleep(0.01)
+    os.execve(sys.executable, [sys.executable, "-c", {SLEEP!r}], dict(os.environ, RANK="6"))
+time.sleep(60)
+""")
+    with tree(f'cd {tmp_path}; exec "$PY" fork.py') as root:
+        found = Discovery(replace(spec("user", root), attached_by=os.getpid()))
+
+        def refreshed_until(holds: Callable[[list[Member]], bool]) -> None:
+            for _ in range(500):
+                found.refresh({})
+                if holds(list(found.members())):
+                    return
+                time.sleep(0.02)
+            raise AssertionError(found.members())
+
+        refreshed_until(lambda members: ranks_of(members) == [None] and len(members) == 2)
+        (tmp_path / "now").touch()
+        refreshed_until(lambda members: ranks_of(members) == [6])
+
+
 def test_a_python_that_only_waits_for_another_one_is_no_rank() -> None:
     launcher = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {SLEEP!r}])"
     with tree(f'exec "$PY" -c "{launcher}"', RANK="7") as root:
