@@ -43,5 +43,18 @@ class SlurmError(SlurmIoError):
     """A Slurm command failed or answered something that cannot be read."""
 
 
+class SlurmUnreachable(SlurmError):
+    """slurmctld, or the command that asks it, gave no answer in time: nothing is known to have
+    changed, and nothing is known not to have."""
+
+
+class SlurmNotFound(SlurmError):
+    """Slurm knows no such node, job or reservation."""
+
+
+class SlurmRefused(SlurmError):
+    """Slurm, or a rule of this project, refused a change: the reason is in the text."""
+
+
 class RegistryError(SlurmIoError):
     """Two modules registered one name, or a module registered nothing: a fault of our own."""

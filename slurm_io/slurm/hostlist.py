@@ -109,3 +109,14 @@ def _ranges(numbers: list[int], width: int) -> str:
         str(first).zfill(width) if first == last else f"{first:0{width}d}-{last:0{width}d}"
         for first, last in ranges
     )
+
+
+def is_name(text: str) -> bool:
+    """Whether this can be one node's name: no list, and not the word that means all nodes."""
+    return bool(_NAME.fullmatch(text)) and text.isascii() and text.upper() != "ALL"
+
+
+def natural_key(name: str) -> tuple[tuple[str, int, str], ...]:
+    """Sorts n9 before n10."""
+    pieces = re.findall(r"([^0-9]*)([0-9]{1,18})|([^0-9]+)", name)
+    return tuple((stem or rest, int(digits or -1), digits) for stem, digits, rest in pieces)

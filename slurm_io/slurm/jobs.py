@@ -16,12 +16,13 @@ import os
 import re
 import shutil
 
-from slurm_io.errors import HostError, SlurmError, SlurmIoError, UsageError
-from slurm_io.host.run import Finished, find_tool, run
+from slurm_io.errors import SlurmError, SlurmIoError, UsageError
+from slurm_io.host.run import TOOL_FOLDERS, Finished
 from slurm_io.model import LOCAL_CLUSTER
 from slurm_io.records import dataclass
 from slurm_io.slurm.hostlist import expand
 from slurm_io.slurm.listpids import SLURM_FOLDERS
+from slurm_io.slurm.tools import Limits, run_tool, tool_path
 
 TIMEOUT_S = 20.0
 _FORMAT = "%i|%A|%T|%U|%r|%N|%P|%a|%b"
@@ -141,24 +142,22 @@ def cluster_name() -> str:
 
 def slurm_tool(name: str) -> str:
     """Absolute path of a Slurm command: the usual folders first, then PATH. Raises SlurmError."""
-    path = find_tool(name, SLURM_FOLDERS) or shutil.which(name)
-    if path is None:
-        raise SlurmError(
-            f"{name} is not installed here: without Slurm, attach to a process (--pid)"
-        )
-    return os.path.abspath(path)
+    return tool_path(name, _folders(name))
 
 
 def ask(tool: str, *arguments: str) -> Finished:
     """Run a Slurm command that only reads. Raises SlurmError when it does not answer."""
-    kept = {name: os.environ[name] for name in ("SLURM_CONF",) if name in os.environ}
-    try:
-        return run([slurm_tool(tool), *arguments], TIMEOUT_S, extra_environment=kept)
-    except HostError as error:
-        raise SlurmError(
-            f"{tool} gives no answer within {TIMEOUT_S:.0f} s: is this machine part of the "
-            "cluster, and its controller up?"
-        ) from error
+    return run_tool(tool, arguments, Limits(TIMEOUT_S, folders=_folders(tool)))
+
+
+def _folders(tool: str) -> tuple[str, ...]:
+    """An ordinary user may have Slurm where only the own PATH leads to."""
+    found = shutil.which(tool)
+    return (
+        *SLURM_FOLDERS,
+        *TOOL_FOLDERS,
+        *([os.path.dirname(os.path.abspath(found))] if found else ()),
+    )
 
 
 def _one_line(job_id: str, field: str, most_chars: int) -> str | None:

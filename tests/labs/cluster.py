@@ -28,7 +28,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.labs import cluster_parts as parts
-from tests.labs.cluster_conf import Ports, slurm_conf, slurmdbd_conf
+from tests.labs.cluster_conf import Ports, for_version, slurm_conf, slurmdbd_conf
 from tests.labs.cluster_parts import ClusterError
 
 FINAL_STATES = frozenset(
@@ -232,7 +232,10 @@ class SlurmCluster:
             (self.root / folder).mkdir(mode=0o755)
         database = self._start_database() if self.dbd else None
         self._start_munged()
-        self.conf_path.write_text(self._slurm_conf())
+        version = parts.slurm_version()
+        self.conf_path.write_text(for_version(self._slurm_conf(), version))
+        if version >= (24, 5):  # it would look for control groups that a container lacks
+            (self.root / "cgroup.conf").write_text("CgroupPlugin=disabled\n")
         if database is not None:
             self._start_slurmdbd()
         self._start_slurmctld()

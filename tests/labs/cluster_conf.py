@@ -93,6 +93,17 @@ def slurm_conf(
     return "\n".join(lines) + "\n"
 
 
+# Plugins that "none" named in 22.05 and that later versions do without.
+_GONE = ("SwitchType=", "JobAcctGatherType=", "CredType=")
+
+
+def for_version(text: str, version: tuple[int, int]) -> str:
+    """slurm.conf without what this Slurm no longer knows."""
+    if version < (23, 11):
+        return text
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith(_GONE))
+
+
 def slurmdbd_conf(root: Path, ports: Ports) -> str:
     """Text of slurmdbd.conf."""
     return f"""\

@@ -16,7 +16,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-SBIN_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+DEBIAN_PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
+OTHER_SLURM = os.environ.get("SLURM_IO_LAB_SLURM")
+"""A folder with the commands and daemons of another Slurm than the machine's own."""
+SBIN_PATH = f"{OTHER_SLURM}:{DEBIAN_PATH}" if OTHER_SLURM else DEBIAN_PATH
 PROGRAMS = ("munged", "munge", "slurmctld", "slurmd", "sbatch", "scontrol", "sinfo", "squeue")
 DATABASE_PROGRAMS = ("slurmdbd", "sacctmgr", "mariadbd", "mariadb-install-db")
 
@@ -42,6 +45,13 @@ def program(name: str) -> str:
     if path is None:
         raise ClusterError(f"{name} is not installed: apt-get install slurm-wlm slurmdbd munge")
     return path
+
+
+def slurm_version() -> tuple[int, int]:
+    """Of the controller, e.g. (22, 5)."""
+    done = run(["slurmctld", "-V"], {"PATH": SBIN_PATH})
+    major, minor = done.stdout.split()[-1].split(".")[:2]
+    return int(major), int(minor)
 
 
 def free_ports(count: int) -> list[int]:
