@@ -2,6 +2,7 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV ?= .venv
+FRAMEWORKS_VENV ?= .venv-frameworks
 BIN := $(VENV)/bin
 
 .PHONY: help
@@ -39,9 +40,25 @@ test: setup  ## Everything with a real Slurm cluster, under 25 minutes on 2 core
 	$(BIN)/python -m pytest -m "grid and not long"
 
 .PHONY: test-long
-test-long: setup  ## The full grid three times over, crash tests at full length, fuzzing
+test-long: setup  ## The full grid three times over, crash tests at full length, fuzzing, frameworks
 	$(BIN)/python -m pytest -m "long" --timeout 3600
 	$(BIN)/python -m tests.grid.runner --repeat 3
+	@$(MAKE) --no-print-directory test-frameworks
+
+# litdata and mosaicml-streaming come without their dependencies: pyproject.toml says why.
+$(FRAMEWORKS_VENV)/frameworks.stamp: pyproject.toml
+	@echo "installing Lightning, Transformers, WebDataset and others into $(FRAMEWORKS_VENV) (once, minutes)" >&2
+	@test -x $(FRAMEWORKS_VENV)/bin/python || $(PYTHON) tests/setup/make_venv.py $(FRAMEWORKS_VENV)
+	@$(FRAMEWORKS_VENV)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	@PYTHONWARNINGS=ignore $(FRAMEWORKS_VENV)/bin/python -m pip install --quiet "torch==2.13.0" --editable . --group frameworks
+	@$(FRAMEWORKS_VENV)/bin/python -m pip install --quiet --no-deps --group frameworks-bare
+	@touch $@
+
+.PHONY: test-frameworks
+test-frameworks:  ## Real runs of PyTorch, Lightning, HF Trainer, WebDataset, Streaming, litdata, Grain
+	@bash tests/setup/debian_packages.sh fuse
+	@$(MAKE) --no-print-directory $(FRAMEWORKS_VENV)/frameworks.stamp
+	$(FRAMEWORKS_VENV)/bin/python -m pytest tests/frameworks -m "long" -s --timeout 3600
 
 .PHONY: check
 check: $(VENV)/dev.stamp  ## Linters, types, import contracts, generated pages, news

@@ -15,6 +15,8 @@ _STANDARD = re.compile(
 _SHORTENED = re.compile(r"[\w.]+\.py|(?:multiprocessing|concurrent|importlib|asyncio|json|logging|"
                         r"ctypes|urllib|http|email|encodings|xml|zoneinfo)/.*")  # fmt: skip
 
+_MODULE_BODY = "<module>"
+
 
 class FrameTable:
     """Looks frames up. What was asked before is remembered, up to a limit."""
@@ -59,6 +61,8 @@ class FrameTable:
         for rule in self._exact.get(frame.short_name, ()):
             if _lies_in(path, rule.file):
                 return rule.meaning
+        if frame.short_name == _MODULE_BODY:
+            return None  # it runs while it is imported, whatever its functions do later
         if path not in self._of_files:
             whole = (rule.meaning for rule in self._whole_files if _lies_in(path, rule.file))
             self._of_files[path] = next(whole, None)

@@ -29,7 +29,8 @@ _OWNING = ("data_wait", "ckpt", "restore")
 _REGIONS = ("collective", "compute", "import", "gc")
 _WORK = ("reading", "decoding", "transform", "collate", "mapped", "compute")
 _WAITS = ("get", "put", "wait")
-_ROOTS = ("<module>", "_run_module_as_main", "_run_code", "run_path")
+_BODY = "<module>"
+_ROOTS = (_BODY, "_run_module_as_main", "_run_code", "run_path")
 _BOOTSTRAP = "_bootstrap"
 
 
@@ -72,6 +73,20 @@ class _Seen:
                 return at
         return None
 
+    def region(self) -> int | None:
+        """Index of the innermost region. What a library's module calls in its own library while it
+        is imported belongs to the import."""
+        at = self.innermost(*_REGIONS)
+        if at is None:
+            return None
+        for outer in range(at, len(self.pairs) - 1):
+            body, importer = self.pairs[outer][0], self.pairs[outer + 1][1]
+            if body.short_name == _BODY:
+                is_imported = importer is not None and importer.what == "import"
+                is_its_own = _package(body) == _package(self.pairs[at][0])
+                return outer + 1 if is_imported and is_its_own else at
+        return at
+
     def inside(self, at: int) -> _Seen:
         """Only what lies inside frame `at`, that frame included."""
         part = _Seen.__new__(_Seen)
@@ -81,6 +96,11 @@ class _Seen:
     def note(self, *notes: str) -> str | None:
         """The innermost of these notes."""
         return next((said.note for _, said in self.pairs if said and said.note in notes), None)
+
+
+def _package(frame: Frame) -> str:
+    """``torch`` of ``torch/nn/functional.py``, wherever it is installed."""
+    return frame.file.rpartition("-packages/")[2].partition("/")[0]
 
 
 def judge_thread(frames: Stack, table: FrameTable, is_main: bool | None = None) -> ThreadState:
@@ -189,9 +209,11 @@ def _beside(seen: _Seen, at: int, kind: str) -> ThreadState:
 def _training(seen: _Seen) -> ThreadState:
     """The thread that trains."""
     owner = seen.outermost(*_OWNING)
+    if owner is None:
+        owner = seen.outermost("fetch")  # asks a dataset itself, without any loader
     if owner is not None:
         return _owned(seen, owner)
-    region = seen.innermost(*_REGIONS)
+    region = seen.region()
     detail = seen.innermost("reading", "mapped", *_WAITS)
     if region is not None:
         said = seen.pairs[region][1]

@@ -80,7 +80,7 @@ class EpochClock:
                     )
                 self._ended = True
             else:
-                fields["error"] = type(error).__name__
+                fields.update(text.of_error(error))
                 SESSION.event(
                     flags | record.FAILED, record.ERROR, start_ns, end_ns, -1, text.encode(fields)
                 )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 PATCHES = {  # module to wait for: (module of ours, function)
     "torch.utils.data.dataloader": ("torch_loader", "patch"),
+    "torch.utils.data._utils.signal_handling": ("torch_workers", "patch"),
     "torch.optim.optimizer": ("torch_optim", "patch"),
     "torch.serialization": ("torch_save", "patch_serialization"),
     "torch.distributed.checkpoint.state_dict_saver": ("torch_save", "patch_dcp_saver"),
@@ -26,6 +27,10 @@ PATCHES = {  # module to wait for: (module of ours, function)
     "torchdata.stateful_dataloader.stateful_dataloader": ("torch_loader", "patch_stateful"),
     "torchdata.nodes.loader": ("torch_loader", "patch_nodes"),
     "safetensors.torch": ("torch_save", "patch_safetensors"),
+    "lightning.fabric.plugins.io.torch_io": ("torch_save", "patch_lightning"),
+    "lightning_fabric.plugins.io.torch_io": ("torch_save", "patch_lightning"),
+    "grain._src.python.dataset.dataset": ("pipelines", "patch_grain"),
+    "webdataset.pipeline": ("pipelines", "patch_webdataset"),
 }
 
 

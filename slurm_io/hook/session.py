@@ -61,7 +61,7 @@ class Session:
 
     def ring_of_an_event(self) -> Ring | None:
         """The ring for something that alone does not make a process a rank."""
-        return self.ring if self.ring is not None or self._is_child() else self.ring_of_a_rank()
+        return self.ring if self.ring is not None or self.is_child() else self.ring_of_a_rank()
 
     def event(
         self, flags: int, kind: int, start_ns: int, end_ns: int, n_bytes: int = record.UNKNOWN,
@@ -128,7 +128,8 @@ class Session:
         debug("ring in %s" % self.folder)
         return ring
 
-    def _is_child(self) -> bool:
+    def is_child(self) -> bool:
+        """Did a Python process make this one, by fork or multiprocessing?"""
         if self._forked:
             return True
         processes = sys.modules.get("multiprocessing.process")
@@ -136,9 +137,12 @@ class Session:
 
 
 def in_loader_worker() -> bool:
-    """Does this thread prepare batches for a torch DataLoader?"""
+    """Does this thread prepare batches for a torch DataLoader, or this process for Grain?"""
     worker = sys.modules.get("torch.utils.data._utils.worker")
-    return worker is not None and worker.get_worker_info() is not None
+    if worker is not None and worker.get_worker_info() is not None:
+        return True
+    grain = sys.modules.get("grain._src.python.dataset.transformations.process_prefetch")
+    return getattr(grain, "_is_in_worker_process", False) is True
 
 
 def debug(message: str) -> None:

@@ -59,7 +59,7 @@ class Span:
             moved = record.UNKNOWN
             if error is not None:
                 self._flags |= record.FAILED
-                fields["error"] = type(error).__name__
+                fields.update(text.of_error(error))
             elif n_bytes is not None:
                 moved = n_bytes()
             told = text.encode(fields) if fields else b""

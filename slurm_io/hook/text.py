@@ -11,6 +11,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+_MOST_CAUSES = 4
+_WORKER_LOST = "DataLoader worker (pid"
+_WORKER_TEXT = 60
+_WRITE_FAILED = ("inline_container.cc", "iostream error", "PytorchStreamWriter failed writing")
+
+
 def encode(fields: dict[str, Any], limit_bytes: int = record.TEXT_BYTES) -> bytes:
     """The object as JSON; the longest string keeps its end, marked "cut", until all of it fits."""
     raw = _dump(fields)
@@ -21,6 +27,28 @@ def encode(fields: dict[str, Any], limit_bytes: int = record.TEXT_BYTES) -> byte
         fields = dict(fields, **{longest: kept, "cut": True})
         raw = _dump(fields)
     return raw
+
+
+def of_error(error: BaseException) -> dict[str, Any]:
+    """What an exception was: its class; an errno behind it; how a DataLoader's worker was lost;
+    whether torch's own file writer failed, which tells no errno (a full disk looks like that).
+
+    No other text of it is kept: it may hold anything. Raises what the exception's own methods do.
+    """
+    fields: dict[str, Any] = {"error": type(error).__name__}
+    cause: BaseException | None = error
+    for _ in range(_MOST_CAUSES):
+        if cause is None:
+            break
+        if isinstance(cause, OSError) and isinstance(cause.errno, int):
+            fields.setdefault("errno", cause.errno)
+        if type(cause) is RuntimeError and str(cause).startswith(_WORKER_LOST):
+            # "DataLoader worker (pid 7) is killed by signal: Bus error. It is possible ..."
+            fields["worker"] = str(cause).partition(". ")[0].rpartition(") ")[2][:_WORKER_TEXT]
+        if type(cause) is RuntimeError and any(mark in str(cause) for mark in _WRITE_FAILED):
+            fields["write_failed"] = True
+        cause = cause.__cause__ or cause.__context__
+    return fields
 
 
 def parts(raw: bytes) -> list[bytes]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import functools
 
-from . import record
 from .clock import EpochClock, wrap_next
+from .epoch_start import start_epoch
 from .loaders import LOADERS, attribute, type_name
 from .session import SESSION, in_loader_worker
-from .span import is_marked, mark, open_span
+from .span import is_marked, mark
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,16 +55,7 @@ def wrap_iter(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     @functools.wraps(original)
     def timed_iter(self: Any) -> Any:
         clock = _new_clock(self)
-        span = None if clock is None else open_span(record.EPOCH_START, clock.loader_id)
-        try:
-            iterator = original(self)
-        except BaseException as error:
-            if span is not None:
-                span.close(error, {}, None)
-            raise
-        if span is not None and clock is not None:
-            clock.announce()
-            span.close(None, clock.fields(), None)
+        iterator = start_epoch(clock, lambda: original(self))
         _attach(iterator, clock)
         return iterator
 

@@ -1,4 +1,5 @@
-"""Times checkpoints and loads: torch.save, torch.load, distributed checkpoints, safetensors.
+"""Times checkpoints and loads: torch.save, torch.load, distributed checkpoints, safetensors,
+Lightning's.
 
 A save on a thread beside training is background work by nature (DCP's async_save by thread,
 Lightning's AsyncCheckpointIO). DCP's own writer threads call torch.save for every tensor: that is
@@ -55,8 +56,13 @@ def patch_safetensors(module: Any) -> None:
     _replace(module, "load_file", _timer(record.LOAD, "filename", 0))
 
 
+def patch_lightning(module: Any) -> None:
+    """Lightning's torch_io: torch.save fills a buffer there, what writes it to a file is theirs."""
+    _replace(module.TorchCheckpointIO, "save_checkpoint", _timer(record.CKPT_SAVE, "path", 2))
+
+
 def _replace(module: Any, name: str, wrap: Callable[[Any], Any], package: str = "") -> None:
-    """Put the wrapper in the module, and in the package that had imported the name from it."""
+    """Put the wrapper in the module or class, and in the package that had imported the name."""
     original = getattr(module, name)
     if is_marked(original):
         return

@@ -6,9 +6,9 @@ import copy
 
 from . import record
 from .clock import EpochClock, wrap_next
+from .epoch_start import start_epoch
 from .loaders import LOADERS, attribute, type_name
 from .session import SESSION
-from .span import open_span
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,16 +47,7 @@ class Watched(_Forwarding):
 
     def __iter__(self) -> Any:
         clock = EpochClock(self._slurm_io)
-        span = open_span(record.EPOCH_START, clock.loader_id)
-        try:
-            iterator = iter(self._watched)
-        except BaseException as error:
-            if span is not None:
-                span.close(error, clock.fields(), None)
-            raise
-        if span is not None:
-            clock.announce()
-            span.close(None, clock.fields(), None)
+        iterator = start_epoch(clock, lambda: iter(self._watched))
         return WatchedIterator(iterator, clock)
 
 

@@ -279,3 +279,73 @@ def test_modules_frozen_into_python_are_known() -> None:
 def test_a_namespace_packages_shortened_path_is_known() -> None:
     assert TABLE.meaning_of(Frame("share_outputs", "dali/pipeline.py", 3)) is not None
     assert TABLE.meaning_of(Frame("share_outputs", "pipeline.py", 3)) is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "sub"),
+    [
+        (
+            ("TarFile.next (tarfile.py:2500)", "iterator1 (webdataset/pipeline.py:81)",
+             "DataPipeline.iterator (webdataset/pipeline.py:103)"),
+            "reading",
+        ),
+        (
+            ("decode (train.py:9)", "DataPipeline.iterator (webdataset/pipeline.py:103)"),
+            "unknown",
+        ),
+        (
+            ("ArrowExamplesIterable._iter_arrow (datasets/iterable_dataset.py:380)",
+             "IterableDataset.__iter__ (datasets/iterable_dataset.py:2300)"),
+            "reading",
+        ),
+    ],
+)  # fmt: skip
+def test_a_loop_over_a_dataset_without_a_loader_waits_for_data(
+    lines: tuple[str, ...], sub: str
+) -> None:
+    """It was `other` or `compute`: half of such a training was missing from its data wait."""
+    state = judge(*lines, "train (train.py:31)", MODULE)
+    assert (state.role, state.state, state.sub) == ("main", "data_wait", sub)
+    beside = judge(*lines, *BOOTSTRAP)
+    assert beside.role == "thread"
+
+
+def test_a_save_below_a_datasets_fetch_is_a_save_only_when_it_is_the_outer_one() -> None:
+    fetch = "DataPipeline.iterator (webdataset/pipeline.py:103)"
+    save = "save (torch/serialization.py:1003)"
+    assert judge(fetch, save, MODULE).state == "ckpt"
+
+
+IMPORTING = (
+    "_call_with_frames_removed (<frozen importlib._bootstrap>:241)",
+    "_find_and_load (<frozen importlib._bootstrap>:1178)",
+)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        ("<module> (torch/nn/parallel/distributed.py:36)",),
+        ("<module> (torch/_dynamo/trace_rules.py:3145)",),
+        ("<module> (torch/distributed/_functional_collectives.py:637)",),
+        ("<module> (torch/distributed/checkpoint/staging.py:40)",),
+        ("_is_type (dataclasses.py:705)", "<module> (torch/_dynamo/utils.py:1559)"),
+        ("boolean_dispatch (torch/nn/functional.py:700)", "<module> (torch/nn/functional.py:900)"),
+    ],
+)
+def test_importing_torch_is_no_training(body: tuple[str, ...]) -> None:
+    """It was `compute`, `collective` or `ckpt`: without a hook the training seemed to have begun
+    with `import torch`, twenty seconds early, and all shares were too small."""
+    state = judge(*body, *IMPORTING, "main (train.py:3)", MODULE)
+    assert (state.role, state.state, state.certain) == ("main", "import", True)
+
+
+def test_training_in_the_body_of_an_imported_module_is_training() -> None:
+    step = "SGD.step (torch/optim/sgd.py:116)"
+    assert judge(step, "<module> (mytrain.py:20)", *IMPORTING, MODULE).state == "compute"
+
+
+def test_the_body_of_a_library_that_is_the_program_itself_says_nothing() -> None:
+    main = "<module> (torch/nn/parallel/distributed.py:36)"
+    assert (judge(main).state, judge(main).certain) == ("compute", False)
+    assert judge(*LOADER[:-1], main).state == "data_wait"

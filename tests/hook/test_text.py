@@ -35,3 +35,46 @@ def test_parts_are_the_whole(raw: bytes) -> None:
 @given(length=st.integers(min_value=641, max_value=4000))
 def test_cut_path_uses_most_of_the_room(length: int) -> None:
     assert len(text.encode({"path": "/" * length})) > 320
+
+
+def test_an_error_is_its_class_and_nothing_of_its_words() -> None:
+    assert text.of_error(ValueError("secret")) == {"error": "ValueError"}
+
+
+def test_the_number_behind_an_error_is_found() -> None:
+    assert text.of_error(OSError(28, "No space left")) == {"error": "OSError", "errno": 28}
+    try:
+        try:
+            raise OSError(122, "quota")
+        except OSError:
+            raise RuntimeError("writer failed") from None
+    except RuntimeError as error:
+        assert text.of_error(error) == {"error": "RuntimeError", "errno": 122}
+
+
+def test_torchs_writer_names_no_number() -> None:
+    """What torch.save raises on a full file system, by path."""
+    error = RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 576 vs 534")
+    error.__cause__ = RuntimeError("basic_ios::clear: iostream error")
+    assert text.of_error(error) == {"error": "RuntimeError", "write_failed": True}
+
+
+def test_errors_that_cause_one_another_end() -> None:
+    first, second = RuntimeError("a"), RuntimeError("b")
+    first.__cause__, second.__cause__ = second, first
+    assert text.of_error(first) == {"error": "RuntimeError"}
+
+
+def test_how_a_worker_was_lost() -> None:
+    """The words of torch's signal handler and of its DataLoader."""
+    signal = RuntimeError(
+        "DataLoader worker (pid 71) is killed by signal: Bus error. It is possible that "
+        "dataloader's workers are out of shared memory. Please try to raise your shared memory "
+        "limit."
+    )
+    assert text.of_error(signal)["worker"] == "is killed by signal: Bus error"
+    vanished = RuntimeError("DataLoader worker (pid(s) 71, 72) exited unexpectedly")
+    assert text.of_error(vanished)["worker"] == "exited unexpectedly"
+    vanished.__cause__ = signal
+    assert text.of_error(vanished)["worker"] == "is killed by signal: Bus error"
+    assert "worker" not in text.of_error(RuntimeError("Caught KeyError in DataLoader worker"))

@@ -179,3 +179,63 @@ def test_compiled_optimizer_steps_are_counted_without_a_warning(job: Job) -> Non
     batches = job.ring().batches
     assert [b.steps for b in batches] == [0, 1, 2]
     assert len({b.step_end for b in batches}) == 3
+
+
+def test_a_worker_lost_while_training_computes_is_told(job: Job) -> None:
+    """torch's signal handler raises in the loop, not in the loader."""
+    job.run(
+        """
+        import os, time
+        from torch.utils.data import DataLoader, Dataset
+
+        class Dies(Dataset):
+            def __len__(self): return 8
+            def __getitem__(self, i):
+                while i == 1 and not os.path.exists("computing"):
+                    time.sleep(0.01)
+                if i == 1:
+                    os.kill(os.getpid(), 9)
+                return i
+
+        if __name__ == "__main__":
+            for batch in DataLoader(Dies(), num_workers=1):
+                open("computing", "w").close()
+                time.sleep(60)  # cut short by the handler
+        """,
+        env={"RANK": "0"},
+    )
+    told = job.ring().of_kind("error")
+    assert told[0].text == {"error": "RuntimeError", "worker": "is killed by signal: Killed"}
+    assert told[0].failed
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ("os.kill(os.getpid(), 9)", "killed by signal: Killed"),
+        ("os._exit(3)", "exited unexpectedly"),
+    ],
+)
+def test_how_a_worker_was_lost_is_kept(job: Job, how: str, told: str) -> None:
+    job.ok(
+        """
+        import os
+        from torch.utils.data import DataLoader, Dataset
+
+        class Dies(Dataset):
+            def __len__(self): return 8
+            def __getitem__(self, i):
+                eval(os.environ["HOW"])  # at once: no batch of its is on the way
+                return i
+
+        if __name__ == "__main__":
+            try:
+                list(DataLoader(Dies(), num_workers=1))
+            except RuntimeError:
+                pass
+        """,
+        env={"RANK": "0", "HOW": how},
+    )
+    failed = job.ring().of_kind("error")  # by the handler, and by the loader that waited
+    assert {each.text["error"] for each in failed} == {"RuntimeError"}
+    assert told in failed[0].text["worker"]
