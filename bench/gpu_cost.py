@@ -131,7 +131,8 @@ class Inside:
 
 def helpers_of(pid: int) -> list[int]:
     """The sampler's GPU helper."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    told = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+    children = " ".join(told).split()
     return [
         int(child)
         for child in children

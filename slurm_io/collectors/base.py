@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from slurm_io.registry import Registry
 
@@ -113,6 +113,14 @@ class Collector(Protocol):
 
     def close(self) -> None:
         """Give descriptors back."""
+
+
+@runtime_checkable
+class SlowsItself(Protocol):
+    """A collector that is called more often than it looks, and looks less often when told."""
+
+    def slow_down(self, factor: int) -> None:
+        """Look only every `factor` periods from now on."""
 
 
 COLLECTORS: Registry[type[Collector]] = Registry(

@@ -3,17 +3,20 @@
 Source: /proc/PID/stat and /proc/PID/io through kept descriptors; threads by state are not counted.
 Columns: schema.PROCESS. Counters are deltas since this process's previous row, `interval_ns` is the
 time since then: a process whose row held neither CPU time nor I/O nor faults rests, for two ticks,
-then for five, so that its next row covers all of that. Nothing is lost but what a resting process
-does in its last seconds of life.
+then for five, so that its next row covers all of that. When the governor slows this source, every
+process rests after every row: for the period it is slowed to on average, each for another time, so
+that no second is without rows and no reader that takes each so many-th second misses a process.
+Nothing is lost but what a resting process does in its last seconds of life.
 Needs: the same user or root for io (else those columns are null). blkio_delay_ns needs delay
 accounting (kernel.task_delayacct, off by default since Linux 5.14).
-Cost: about 40 µs a row with caches cold, half of it in the kernel.
+Cost: about 40 µs a row with caches cold, half of it in the kernel; 2048 processes at most.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import random
 import resource
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -27,8 +30,10 @@ from slurm_io.host.read import read_optional_line
 _NS_PER_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _KEPT_SHARE_OF_DESCRIPTORS = 0.25
+_MOST_WATCHED = 2048
 _FIRST_REST_NS = 1_500_000_000  # to the second tick from now, also when that comes early
 _LONGEST_REST_NS = 4_500_000_000
+_HALF_TICK_NS = 500_000_000
 
 Io = tuple[int, int, int, int, int, int]
 """rchar, wchar, syscr, syscw, read_bytes, write_bytes, as the kernel lists them."""
@@ -74,8 +79,12 @@ class ProcessCollector:
     def __init__(self) -> None:
         self._watched: dict[int, _Watched] = {}
         self._members: Sequence[Member] = ()
+        self._chosen: Sequence[Member] = ()
+        self._most_left_out = 0
         self._io_refused = 0
         self._delay_counts = False
+        self._factor = 1
+        self._chance = random.Random()
         self._most_kept = _most_kept_processes()
 
     def open(self, context: Context) -> Availability:
@@ -88,14 +97,18 @@ class ProcessCollector:
             return Availability("off", f"no process table at {context.proc_root}")
         return Availability("on")
 
+    def slow_down(self, factor: int) -> None:
+        """One row a process each `factor` seconds on average."""
+        self._factor = factor
+
     def collect(self, tick: Tick) -> list[Row]:
         """Rows of all members seen before; the first sight of a process only opens it."""
         members = self._context.members()
         if members is not self._members:
             self._members = members
-            self._forget_all_but(members)
+            self._choose(members)
         rows = []
-        for member in members:
+        for member in self._chosen:
             watched = self._watched.get(member.pid) or self._watch(member)
             if tick.mono_ns >= watched.rests_until_ns:
                 row = self._row(member, watched, tick)
@@ -104,9 +117,10 @@ class ProcessCollector:
         return rows
 
     def facts(self) -> dict[str, object]:
-        """Processes watched and refused; whether delays are counted."""
+        """Processes watched, left out (at most at a time) and refused; whether delays count."""
         return {
             "processes": len(self._watched),
+            "left_out": self._most_left_out,
             "io_refused": self._io_refused,
             "blkio_delay": "on" if self._delay_counts else "off: kernel.task_delayacct is 0",
         }
@@ -114,6 +128,16 @@ class ProcessCollector:
     def close(self) -> None:
         """Close all files."""
         self._forget_all_but(())
+
+    def _choose(self, members: Sequence[Member]) -> None:
+        """Ranks and workers come first where a job has more processes than a budget can bear."""
+        chosen = members
+        if len(members) > _MOST_WATCHED:
+            first = sorted(members, key=lambda member: member.role == "other")
+            chosen = first[:_MOST_WATCHED]
+            self._most_left_out = max(self._most_left_out, len(members) - len(chosen))
+        self._chosen = chosen
+        self._forget_all_but(chosen)
 
     def _forget_all_but(self, members: Iterable[Member]) -> None:
         living = {member.pid: member.starttime for member in members}
@@ -144,9 +168,17 @@ class ProcessCollector:
             watched.rest(tick.mono_ns)
         else:
             watched.rest_ns = 0
+        if self._factor > 1:
+            watched.rests_until_ns = max(
+                watched.rests_until_ns, tick.mono_ns + self._slowed_rest_ns()
+            )
         head = (tick.ts_ns, tick.mono_ns, tick.mono_ns - old_ns, member.pid, member.starttime)
         who = (member.rank, member.role, stat.comm)
         return head + who + self._stat_cells(old_stat, stat) + _io_cells(old_io, io)
+
+    def _slowed_rest_ns(self) -> int:
+        mean_ns = int(self._factor * self.period_s * 1e9)
+        return int(mean_ns * self._chance.uniform(0.5, 1.5)) - _HALF_TICK_NS
 
     def _read_stat(self, watched: _Watched) -> PidStat | None:
         """Most processes of a job sleep: a line that did not change is not parsed again."""

@@ -1,5 +1,6 @@
 """Which GPUs a job's processes have, from what the kernel says: nothing here can be forged.
 
+A name says nothing: what counts is the device behind a descriptor, which only the kernel hands out.
 A sampler that the Prolog started believes this and the Prolog only. What stands in the environment
 of a job is its user's word, by which he could have other users' GPUs recorded into his store.
 """
@@ -9,15 +10,17 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 
 from slurm_io.gpus.model import Files
 
 _NVIDIA_MAJOR = 195
+_DRM_MAJOR = 226
 _MOST_DESCRIPTORS = 1024
 _MOST_PROCESSES = 64
-_DEVICE = re.compile(rb"/dev/(?:nvidia(\d{1,3})|dri/renderD(\d{1,3}))")
+_DEVICE = re.compile(rb"/(?:.*/)?(?:nvidia(\d{1,3})|renderD(\d{1,3}))", re.DOTALL)
 _ALLOWED = re.compile(r"c (\d{1,4}):(\d{1,6}|\*) [rwm]{1,3}", re.ASCII)
 _FIRST_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of the kernel
 
@@ -35,13 +38,19 @@ def open_files(proc_root: Path, pid: int) -> Files:
     except OSError:
         return Files()
     for name in names:
+        link = b"%s/%s" % (folder, name)
         try:
-            found = _DEVICE.fullmatch(os.readlink(b"%s/%s" % (folder, name)))
+            found = _DEVICE.fullmatch(os.readlink(link))
+            if found is None:
+                continue
+            facts = os.stat(link)
         except OSError:
             continue
-        if found is not None and found[1] is not None:
+        # In a user's own mount namespace anything can be called /dev/nvidia3.
+        device = facts.st_rdev if stat.S_ISCHR(facts.st_mode) else 0
+        if found[1] is not None and device == os.makedev(_NVIDIA_MAJOR, int(found[1])):
             nvidia.add(int(found[1]))
-        elif found is not None:
+        elif found[2] is not None and device == os.makedev(_DRM_MAJOR, int(found[2])):
             render.add(int(found[2]))
     return Files(frozenset(nvidia), frozenset(render))
 

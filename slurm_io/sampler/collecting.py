@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from slurm_io.collectors.base import Availability, Collector, Context, Row, Tick
+from slurm_io.collectors.base import Availability, Collector, Context, Row, SlowsItself, Tick
 
 _NS = 1_000_000_000
 _LARGEST_CHILD_S = 30.0  # more than any probe of ours: that was somebody else's child
@@ -57,6 +57,8 @@ class Metered:
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
         usage = self._usage
+        if error is not None and not isinstance(error, Exception):
+            return False  # left behind, perhaps for hours: what others used since is not its own
         usage.cpu_ns += time.process_time_ns() - self._cpu_ns
         if self._has_children:
             children_s = children_cpu_s() - self._children_s
@@ -105,6 +107,14 @@ class CollectorRunner:
         self.usage.helper_cpu_s = getattr(self.collector, "helper_cpu_s", 0.0)
         return rows
 
+    def slow_down(self, factor: int) -> None:
+        """Collect only every `factor` periods. A source that is polled more often than it looks
+        stretches its own period of looking."""
+        if isinstance(self.collector, SlowsItself):
+            self.collector.slow_down(factor)
+        else:
+            self.factor = factor
+
     def facts(self) -> dict[str, Any]:
         """The collector's entry of ``sources`` in meta.json."""
         facts: dict[str, Any] = {}
@@ -126,7 +136,7 @@ class CollectorRunner:
         looked_ns, context = self._looked_ns, self._context
         if looked_ns is None:
             self._looked_ns = mono_ns
-        elif context is not None and mono_ns - looked_ns >= _LOOK_AGAIN_NS:
+        elif context is not None and mono_ns - looked_ns >= _LOOK_AGAIN_NS * self.factor:
             self._looked_ns = mono_ns
             with Metered(self.usage):
                 self.open(context)

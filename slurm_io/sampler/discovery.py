@@ -25,6 +25,7 @@ from slurm_io.slurm.listpids import ask_listpids
 
 _YOUNG_REFRESHES = 3  # before exec a task still looks like slurmstepd: judge it again
 _REREAD_EVERY = 20
+_MOST_HUNG_NAMED = 64
 _REREADS_OF_THE_YOUNG = (1, 2, 5)  # a child executes its program soon after the fork
 
 
@@ -39,13 +40,16 @@ class Discovery:
         self._groups = JobGroups(spec)
         self._listed = ListedPids(spec.job.job, spec.node, ask_listpids)
         self._membership = Membership(spec, self._listed.means)
+        self._membership.left_out = self._table.left_out
         self._unseen = Unseen()
+        self._hung: dict[int, dict[str, Any]] = {}
+        self._hung_members: set[int] = set()
         self._found_by: Counter[str] = Counter()
         self._judge = RoleJudge(self._image_of)
         self._of_job: dict[int, Process] = {}
         self._registered = RegisteredTasks(spec.ring_dir)
         self._is_attached = spec.attached_by is not None
-        self._environ_ranks = EnvironRanks(self._root, may_be_unnumbered=spec.mode == "user")
+        self._environ_ranks = EnvironRanks(self._root)
         self._young: list[Process] = []
         self._images: dict[tuple[int, int, str, int], Image] = {}
         self._members: list[Member] = []
@@ -58,6 +62,10 @@ class Discovery:
         """Look at the process table. `ranks`: pid -> global rank of the processes with a ring."""
         now_s = time.monotonic()
         self._ask_slurm(now_s)
+        in_group = self._membership.cgroup_pids
+        if self._table.left_out and in_group is not None:
+            self._table.wanted = in_group | self._of_job.keys()
+        back = self._hung_members - self._table.left_out
         new, gone = self._table.refresh()
         lost = [pid for pid in self._of_job if pid in gone or self._table.get(pid) is None]
         for pid in lost:
@@ -65,11 +73,12 @@ class Discovery:
         joined = self._judge_membership(new) | self._join_registered()
         moved = self._reread_members()
         changed = bool(lost) or joined or moved
-        if self._is_attached:
-            ranks = self._environ_ranks.add_to(ranks, self._of_job, changed)
+        ranks = self._environ_ranks.add_to(ranks, self._of_job, changed)
         if changed or dict(ranks) != self._ranks:
             self._ranks = dict(ranks)
             self._settle_roles()
+        if self._table.was_listed:  # until then they lived, although nobody had looked at them
+            self._hung_members -= back
         self._note_unseen(now_s)
 
     def members(self) -> Sequence[Member]:
@@ -81,16 +90,43 @@ class Discovery:
         return self._groups.paths()
 
     def facts(self) -> dict[str, Any]:
-        """By what the processes were found, and which of them cannot be looked at."""
+        """By what the processes were found, and which of them cannot be looked at. ``hung``: those
+        whose files in /proc do not answer, the job's or not, `file` being the one that did not."""
+        left_out = self._table.left_out
         return {
             "found_by": dict(self._found_by),
             **self._unseen.to_dict(),
+            "hung": [{**facts, "still": pid in left_out} for pid, facts in self._hung.items()],
             "listpids": self._listed.to_dict() if self._listed.asked else None,
         }
 
-    def ranks_told(self, hooked: Iterable[tuple[int, int]]) -> list[dict[str, Any]]:
-        """Entries for meta.json's ``ranks`` of those without a ring; `hooked`: (pid, starttime)."""
-        return self._environ_ranks.facts(hooked)
+    def ranks_told(self, hooked: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Entries for meta.json's ``ranks`` beside `hooked`, those of processes with a ring."""
+        return self._environ_ranks.facts(
+            [(one["pid"], one["starttime"]) for one in hooked], {one["rank"] for one in hooked}
+        )
+
+    @property
+    def hung_members(self) -> int:
+        """How many processes of the job live, but hang so that nobody can look at them."""
+        return len(self._hung_members)
+
+    def leave_out(self, pid: int, file: str) -> None:
+        """A read of this file of /proc/PID does not return: touch nothing of that process until
+        :meth:`take_back`. Not to be called beside :meth:`refresh`."""
+        self._table.leave_out(pid)
+        process = self._of_job.pop(pid, None)
+        of_job = process is not None or pid in (self._membership.cgroup_pids or ())
+        if of_job:
+            self._hung_members.add(pid)
+        self._members = [member for member in self._members if member.pid != pid]
+        if pid in self._hung or len(self._hung) < _MOST_HUNG_NAMED:
+            comm = process.comm if process is not None else None
+            self._hung[pid] = {"pid": pid, "file": file, "comm": comm, "of_job": of_job}
+
+    def take_back(self, pid: int) -> None:
+        """The read has returned: the process is looked at as a new one."""
+        self._table.take_back(pid)
 
     def close(self) -> None:
         """Leave no child behind."""
@@ -133,7 +169,8 @@ class Discovery:
 
     def _note_unseen(self, now_s: float) -> None:
         in_group = self._membership.cgroup_pids
-        missing = frozenset(pid for pid in in_group or () if self._table.get(pid) is None)
+        unknown = (pid for pid in in_group or () if self._table.get(pid) is None)
+        missing = frozenset(unknown) - self._table.left_out
         self._unseen.look(missing, self._groups.foreign, self._table.zombies, self._of_job)
         self._unseen.note_emptiness(now_s, in_group is not None, bool(in_group or self._of_job))
 
@@ -242,6 +279,10 @@ class Discovery:
         self._members = self._judge.members(self._of_job, self._ranks)
         workers = {(m.pid, m.starttime) for m in self._members if m.role == "worker"}
         self.workers_seen += len(workers - self._workers)
+        # Before its first batch a hooked rank may look like a worker of what started it.
+        self.workers_seen -= sum(
+            m.role == "rank" and (m.pid, m.starttime) in self._workers for m in self._members
+        )
         self._workers = workers
         living = {(m.pid, m.starttime) for m in self._members}
         self._images = {key: image for key, image in self._images.items() if key[:2] in living}

@@ -8,15 +8,19 @@ counts only where no step's task does, and SLURM_PROCID at all only where no lau
 does. A program that forked its ranks itself (mp.spawn) set their numbers in memory, where nobody
 sees them from outside: it stands for all of them.
 
-Where nothing names a number, as for one process tree outside Slurm, the topmost Python is the rank,
-its number unknown.
+Where nothing names a number, as for one process tree outside Slurm or a container with a clean
+environment, the topmost Python is the rank, its number unknown.
+
+The hook's word wins. Its processes are what it says they are, a process above or below one of them
+is none, a number that one of them bears is taken, and beside them only launchers and tasks tell of
+further ranks: the Python that prepares the data before a hooked training is not one of its ranks.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -25,12 +29,9 @@ from typing import Any
 from slurm_io.collectors.waits.wchan import place_of
 from slurm_io.errors import HostError
 from slurm_io.host.read import read_bytes
+from slurm_io.sampler.environ_numbers import LAUNCHER, NUMBERED_BY, STEP, Told, told_by, words_in
 from slurm_io.sampler.processes import Process
 
-_BY_LAUNCHER = (b"RANK", b"OMPI_COMM_WORLD_RANK", b"PMI_RANK")
-_BY_SLURM = b"SLURM_PROCID"
-_LOCAL = (b"LOCAL_RANK", b"OMPI_COMM_WORLD_LOCAL_RANK", b"MPI_LOCALRANKID", b"SLURM_LOCALID")
-_WORLD = (b"WORLD_SIZE", b"OMPI_COMM_WORLD_SIZE", b"PMI_SIZE", b"SLURM_NTASKS")
 _ENVIRON_LIMIT_BYTES = 4 * 1024 * 1024
 _CMDLINE_LIMIT_BYTES = 4 * 1024 * 1024
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*t?d?(?:-dbg)?(?: \(deleted\))?")
@@ -39,47 +40,24 @@ _MOST_REMEMBERED = 4096
 _REFRESHES_BETWEEN = 5
 _LOOKS_OF_A_LAUNCHER = 3  # a rank may wait for a child for once, a launcher does nothing else
 
-LAUNCHER, STEP, BATCH = 3, 2, 1
-"""How far a number is to be trusted: a launcher's own, a task's, a batch script's."""
-
-
-@dataclass(frozen=True)
-class Told:
-    """What one process's environment says. `trust` 0: no number."""
-
-    trust: int = 0
-    rank: int | None = None
-    local_rank: int | None = None
-    world_size: int | None = None
-
-
-def told_by(environ: Mapping[bytes, bytes]) -> Told:
-    """The rank an environment names; numbers that are none count as absent."""
-    local, world = _first(environ, _LOCAL), _first(environ, _WORLD)
-    rank = _first(environ, _BY_LAUNCHER)
-    if rank is not None:
-        return Told(LAUNCHER, rank, local, world)
-    rank = _number(environ.get(_BY_SLURM))
-    if rank is None:
-        return Told()
-    return Told(STEP if b"SLURM_STEP_ID" in environ else BATCH, rank, local, world)
-
 
 class EnvironRanks:
-    """Ranks among the members. `may_be_unnumbered`: without any number the topmost Python counts.
+    """Ranks among the members.
 
     A process that was a rank stays one as long as it does more than wait for a child.
     """
 
-    def __init__(self, proc_root: Path, may_be_unnumbered: bool) -> None:
+    def __init__(self, proc_root: Path) -> None:
         self._root = proc_root
-        self._may_be_unnumbered = may_be_unnumbered
         self._known: dict[tuple[int, int, str, int], tuple[Told, bool]] = {}
         self._settled: set[tuple[int, int]] = set()
         self._waited: dict[tuple[int, int], int] = {}
         self._facts: dict[tuple[int, int], dict[str, Any]] = {}
+        self._trust: dict[tuple[int, int], int] = {}
         self._ranks: dict[int, int | None] = {}
         self._since_look = _REFRESHES_BETWEEN
+        self._all_hooked = False
+        self._has_changed = False
 
     def add_to(
         self, hooked: Mapping[int, int | None], members: Mapping[int, Process], changed: bool
@@ -89,22 +67,46 @@ class EnvironRanks:
         `changed`: whether the members changed since the last call.
         """
         self._since_look += 1
-        if changed or self._since_look >= _REFRESHES_BETWEEN:
-            self._since_look = 0
+        self._has_changed |= changed
+        is_time = self._since_look >= _REFRESHES_BETWEEN
+        # Hooked jobs do not pay for the many short-lived processes that some loaders start.
+        if is_time and not self._all_hooked or self._has_changed and (is_time or not hooked):
+            self._since_look, self._has_changed = 0, False
             self._look(members)
-        related = {
-            pid
-            for pid in self._ranks
-            if any(_is_above(pid, other, members) or _is_above(other, pid, members)
-                   for other in hooked)
+        related = _related(self._ranks, hooked, members)
+        for pid in related - hooked.keys():
+            self._facts.pop((pid, members[pid].starttime), None)
+        found = {
+            pid: rank
+            for pid, rank in self._ranks.items()
+            if pid not in related and pid in members
         }  # fmt: skip
-        found = {pid: rank for pid, rank in self._ranks.items() if pid not in related}
+        self._all_hooked = bool(hooked) and not found
+        if hooked:
+            taken = set(hooked.values())
+            found = {
+                pid: rank
+                for pid, rank in found.items()
+                if rank not in taken and self._trust_in(members[pid]) >= STEP
+            }
         return {**found, **hooked}
 
-    def facts(self, hooked: Iterable[tuple[int, int]]) -> list[dict[str, Any]]:
-        """Entries of ``ranks`` in meta.json; `hooked` (pid, starttime) have theirs already."""
+    def facts(
+        self, hooked: Iterable[tuple[int, int]], taken: Collection[int | None] = ()
+    ) -> list[dict[str, Any]]:
+        """Entries of ``ranks`` in meta.json; `hooked` (pid, starttime) have theirs already, with
+        the numbers `taken`."""
         known = set(hooked)
-        return [facts for key, facts in self._facts.items() if key not in known]
+        if not known:
+            return list(self._facts.values())
+        return [
+            facts
+            for key, facts in self._facts.items()
+            if key not in known and self._trust[key] >= STEP and facts["rank"] not in taken
+        ]
+
+    def _trust_in(self, process: Process) -> int:
+        return self._trust.get((process.pid, process.starttime), 0)
 
     def _look(self, members: Mapping[int, Process]) -> None:
         children: dict[int, list[Process]] = {}
@@ -117,8 +119,6 @@ class EnvironRanks:
         self._waited = {key: looks for key, looks in self._waited.items() if key in by_time}
         found = _Search(children, self._told, self._stands_for_a_rank).run(members)
         most = max((self._told(p).trust for p in found), default=0)
-        if most == 0 and not self._may_be_unnumbered:
-            found = []
         self._ranks = {}
         for process in found:
             told = self._told(process)
@@ -128,10 +128,13 @@ class EnvironRanks:
         for pid, starttime in by_time & self._facts.keys():
             if pid not in self._ranks:  # on a closer look a launcher, or of the batch script
                 del self._facts[pid, starttime]
+        kept = by_time | self._facts.keys()
+        self._trust = {key: trust for key, trust in self._trust.items() if key in kept}
 
     def _remember(self, process: Process, told: Told) -> None:
         key = (process.pid, process.starttime)
         self._settled.add(key)
+        self._trust[key] = told.trust
         if key not in self._facts and len(self._facts) < _MOST_REMEMBERED:
             self._facts[key] = {
                 "rank": told.rank,
@@ -144,6 +147,7 @@ class EnvironRanks:
                 "first_ts_ns": None,
                 "last_ts_ns": None,
                 "told_by": "environ",
+                "numbered_by": NUMBERED_BY[told.trust],
             }
 
     def _told(self, process: Process) -> Told:
@@ -170,9 +174,7 @@ class EnvironRanks:
         return known
 
     def _read_told(self, pid: int) -> Told:
-        raw = self._read(pid, "environ", _ENVIRON_LIMIT_BYTES)
-        pairs = (entry.partition(b"=") for entry in raw.split(b"\0"))
-        return told_by({name: value for name, sep, value in pairs if sep})
+        return told_by(words_in(self._read(pid, "environ", _ENVIRON_LIMIT_BYTES)))
 
     def _is_python(self, process: Process) -> bool:
         try:
@@ -211,42 +213,69 @@ class _Search:
         """From the members whose parent is none, down."""
         tops = [p for p in members.values() if p.ppid not in members or p.ppid == p.pid]
         found: list[Process] = []
+        below = self._all_below(tops)
         waiting, seen = list(tops), set[int]()
         while waiting:
             process = waiting.pop()
             if process.pid in seen:
                 continue
             seen.add(process.pid)
-            below = self._below(process)
-            if self._is_rank(process, below):
+            if self._is_rank(process, below[process.pid]):
                 found.append(process)
             else:
                 waiting += self._children.get(process.pid, [])
         return found
 
-    def _is_rank(self, process: Process, below: list[Process]) -> bool:
-        own = self._told(process)
-        if any(_renumbers(own, self._told(other)) for other in below):
+    def _is_rank(self, process: Process, below: _Below) -> bool:
+        if below.renumbers(self._told(process)):
             return False
-        return self._stands(process, any(self._stands(other, False) for other in below))
+        return self._stands(process, below.has_python)
 
-    def _below(self, process: Process) -> list[Process]:
-        found: list[Process] = []
-        waiting, seen = list(self._children.get(process.pid, [])), {process.pid}
+    def _all_below(self, tops: list[Process]) -> dict[int, _Below]:
+        """Summed up from the leaves, in one pass: a job can nest its processes by the thousand."""
+        order: list[Process] = []
+        found: dict[int, _Below] = {}
+        waiting = list(tops)
         while waiting:
-            child = waiting.pop()
-            if child.pid not in seen:
-                seen.add(child.pid)
-                found.append(child)
-                waiting += self._children.get(child.pid, [])
+            process = waiting.pop()
+            if process.pid not in found:
+                found[process.pid] = _Below()
+                order.append(process)
+                waiting += self._children.get(process.pid, [])
+        for process in reversed(order):  # children stand behind their parents
+            above = found.get(process.ppid)
+            if above is not None and process.ppid != process.pid:
+                above.take(self._told(process), self._stands(process, False))
+                above.add(found[process.pid])
         return found
 
 
-def _renumbers(above: Told, below: Told) -> bool:
-    """Whether a launcher stands between two processes, or is the upper one."""
-    return below.trust > above.trust or (
-        below.trust == above.trust == LAUNCHER and below.rank != above.rank
-    )
+@dataclass
+class _Below:
+    """What is known of all processes below one. `numbers`: two different ones at most, those that
+    launchers gave."""
+
+    trust: int = 0
+    numbers: frozenset[int | None] = frozenset()
+    has_python: bool = False
+
+    def take(self, told: Told, is_python: bool) -> None:
+        """One process more."""
+        numbers = frozenset((told.rank,)) if told.trust == LAUNCHER else frozenset[int | None]()
+        self.add(_Below(told.trust, numbers, is_python))
+
+    def add(self, other: _Below) -> None:
+        """All below another one."""
+        self.trust = max(self.trust, other.trust)
+        if len(self.numbers) < 2:
+            self.numbers = frozenset(list(self.numbers | other.numbers)[:2])
+        self.has_python = self.has_python or other.has_python
+
+    def renumbers(self, above: Told) -> bool:
+        """Whether a launcher stands between them and the process above, or is that process."""
+        return self.trust > above.trust or (
+            above.trust == LAUNCHER and bool(self.numbers - {above.rank})
+        )
 
 
 def _is_ours(cmdline: bytes) -> bool:
@@ -258,23 +287,22 @@ def _is_ours(cmdline: bytes) -> bool:
     return as_module or any(os.path.basename(word) == b"slurm-io" for word in words[:3])
 
 
-def _is_above(pid: int, other: int, members: Mapping[int, Process]) -> bool:
-    """Whether `pid` is `other` or one of its ancestors among the members."""
+def _related(
+    pids: Iterable[int], hooked: Iterable[int], members: Mapping[int, Process]
+) -> set[int]:
+    """Those of `pids` that are hooked, or stand above or below one that is."""
+    hooked = set(hooked)
+    above_hooked = {above for pid in hooked for above in _line(pid, members)}
+    return {
+        pid for pid in pids
+        if pid in above_hooked or not hooked.isdisjoint(_line(pid, members))
+    }  # fmt: skip
+
+
+def _line(pid: int, members: Mapping[int, Process]) -> set[int]:
+    """A process and its ancestors, as far as they are members."""
     seen: set[int] = set()
-    while other not in seen:
-        if other == pid:
-            return True
-        seen.add(other)
-        process = members.get(other)
-        if process is None:
-            return False
-        other = process.ppid
-    return False
-
-
-def _first(environ: Mapping[bytes, bytes], names: Iterable[bytes]) -> int | None:
-    return next((n for name in names if (n := _number(environ.get(name))) is not None), None)
-
-
-def _number(text: bytes | None) -> int | None:
-    return int(text) if text is not None and len(text) < 8 and text.isdigit() else None
+    while pid not in seen and pid in members:
+        seen.add(pid)
+        pid = members[pid].ppid
+    return seen

@@ -66,15 +66,16 @@ class Loop:
         self.grid = Grid(start_s, interval_s)
         self._passes = Passes(start_s, waits_hz, uniform)
         self._facts_at_s = start_s
+        self._reason: str | None = None
 
     def run(self) -> str:
-        """Until the end; why it came."""
+        """Until the end; why it came. Called again when it was left in the middle, it goes on."""
         self._session.write_facts(self.grid, self._monotonic_ns(), None)
-        reason = None
-        while reason is None:
+        while self._reason is None:
             due_s = min(self.grid.deadline_s, self._passes.deadline_s)
             is_told = self._wait(due_s - self._now_s())
-            reason = "told to stop" if is_told else self._do_what_is_due()
+            self._reason = "told to stop" if is_told else self._do_what_is_due()
+        reason = self._reason
         self._session.finish(self._monotonic_ns())
         self._session.write_facts(self.grid, self._monotonic_ns(), reason)
         return reason

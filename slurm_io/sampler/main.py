@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import resource
@@ -17,6 +18,7 @@ from slurm_io.host.read import read_bytes
 from slurm_io.model import SamplerSpec
 from slurm_io.sampler.lifetime import Lifetime, ask_scontrol
 from slurm_io.sampler.loop import Loop
+from slurm_io.sampler.relay import Relay
 from slurm_io.sampler.session import Session
 from slurm_io.sampler.stopping import StopSignal
 from slurm_io.store.files import read_json, read_json_if_there, write_json_atomic
@@ -49,6 +51,8 @@ def run(spool: Path, root_pid: int | None = None) -> int:
 def sample(spec: SamplerSpec, stop: StopSignal) -> str:
     """The whole life of one sampler; why it ended."""
     raise_descriptor_limit()
+    if spec.mode == "slurm":
+        be_killed_before_jobs()
     sink = SpoolWriter(
         Path(spec.spool),
         TABLES.values(),
@@ -61,7 +65,6 @@ def sample(spec: SamplerSpec, stop: StopSignal) -> str:
     # The clock of all rows: one offset for the whole life, so that no step of UTC tears a series.
     offset_ns = time.time_ns() - time.monotonic_ns()
     session = Session(spec, sink, time.monotonic_ns(), offset_ns)
-    session.open()
     chance = random.Random()
     lifetime = Lifetime(
         spec,
@@ -69,16 +72,24 @@ def sample(spec: SamplerSpec, stop: StopSignal) -> str:
         lambda: ask_scontrol(spec.job.job, spec.job.restart),
         chance.random,
     )
-    loop = Loop(
-        session,
-        spec.interval_s,
-        spec.waits_hz,
-        time.monotonic_ns,
-        stop.wait,
-        lifetime.end_reason,
-        chance.random,
-    )
-    return loop.run()
+
+    @functools.cache
+    def opened() -> Loop:
+        session.open()
+        return Loop(
+            session,
+            spec.interval_s,
+            spec.waits_hz,
+            time.monotonic_ns,
+            stop.wait,
+            lifetime.end_reason,
+            chance.random,
+        )
+
+    # All in one thread, unless it has to be left behind: helpers end with the thread that started
+    # them.
+    relay = Relay(Path(spec.proc_root), session.discovery.leave_out, session.discovery.take_back)
+    return relay.run(lambda: opened().run())
 
 
 def read_spec(spool: Path, root_pid: int | None) -> SamplerSpec:
@@ -120,6 +131,14 @@ def _starttime(pid: int) -> int | None:
     except HostError:
         return None
     return stat.starttime if stat is not None and stat.state not in "ZX" else None
+
+
+def be_killed_before_jobs() -> None:
+    """When memory runs out: slurmd may have had the kernel spare all that it starts (-1000), and no
+    job is to die in place of what watches it. What was written until then is delivered all the
+    same."""
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("500")
 
 
 def raise_descriptor_limit() -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -25,6 +25,7 @@ from slurm_io.host.cgroups import SlurmPlace, parse_proc_cgroup, slurm_place
 from slurm_io.host.pidstat import PidStat, parse_stat
 from slurm_io.host.read import read_bytes, read_optional_text
 from slurm_io.model import SamplerSpec
+from slurm_io.sampler.environ_numbers import words_in
 from slurm_io.sampler.processes import Process
 
 _ENVIRON_LIMIT_BYTES = 4 * 1024 * 1024
@@ -43,7 +44,8 @@ Claim = Literal["root", "parent", "cgroup", "listpids", "environ", "outside"]
 class Membership:
     """The judge of one job.
 
-    `cgroup_pids` is what the control group holds, None without one; `sluid` its name, where known.
+    `cgroup_pids` is what the control group holds, None without one; `sluid` its name, where known;
+    `left_out` pids at which a read hangs.
     """
 
     def __init__(self, spec: SamplerSpec, is_listed: IsListed = lambda pid, starttime: False):
@@ -51,6 +53,7 @@ class Membership:
         self._uid = spec.job.uid
         self._own_pid = os.getpid()
         self._is_listed = is_listed
+        self.left_out: Collection[int] = ()
         self._adopters = self._ancestors_of(spec.root_pid or self._own_pid)
         root = self._stat(spec.root_pid) if spec.root_pid else None
         self._root_starttime = spec.root_starttime or (root.starttime if root else None)
@@ -162,9 +165,7 @@ class Membership:
         return self._spec.node.encode()
 
     def _environ(self, process: Process) -> Mapping[bytes, bytes]:
-        raw = self._read(process.pid, "environ", _ENVIRON_LIMIT_BYTES)
-        pairs = (entry.partition(b"=") for entry in raw.split(b"\0"))
-        return {name: value for name, sep, value in pairs if sep}
+        return words_in(self._read(process.pid, "environ", _ENVIRON_LIMIT_BYTES))
 
     def _stat(self, pid: int) -> PidStat | None:
         return parse_stat(self._read(pid, "stat", 4096))
@@ -177,6 +178,8 @@ class Membership:
 
     def _read(self, pid: int, name: str, limit_bytes: int) -> bytes:
         """Empty when it cannot be read or is too long."""
+        if pid in self.left_out:
+            return b""
         try:
             return read_bytes(self._proc(pid, name), limit_bytes)
         except HostError:

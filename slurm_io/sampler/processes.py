@@ -64,7 +64,9 @@ class Zombie:
 
 class ProcessTable:
     """Processes of one proc root, zombies left out: those are in `zombies`, by pid. `refused` are
-    pids whose ``stat`` this user may not read (hidepid=1).
+    pids whose ``stat`` this user may not read (hidepid=1). `left_out` are pids at which a read
+    hangs: nothing of them is touched. While there are any, only pids among `wanted` are (None: all
+    are), because the next one could hang as well.
 
     :meth:`refresh` and :meth:`reread` raise HostError when this process has no descriptor left to
     look with: a process that was not looked at is not gone.
@@ -81,6 +83,8 @@ class ProcessTable:
         self.refreshes = 0
         self.zombies: dict[int, Zombie] = {}
         self.refused: set[int] = set()
+        self.left_out: set[int] = set()
+        self.wanted: frozenset[int] | None = None
 
     def get(self, pid: int) -> Process | None:
         """The process that has this pid now, as of the last refresh."""
@@ -95,7 +99,9 @@ class ProcessTable:
         self.refreshes += 1
         if not self._must_list():
             return [], self._reread_slice()
-        listed = self._list()
+        listed = self._list() - self.left_out
+        if self.left_out and self.wanted is not None:
+            listed &= self.wanted
         self._listed_at = self.refreshes
         gone = self._known.keys() - listed
         for pid in gone:
@@ -123,6 +129,22 @@ class ProcessTable:
         process.comm, process.ppid, process.raw_stat = stat.comm, stat.ppid, raw
         process.arg_start = stat.arg_start
         return True
+
+    def leave_out(self, pid: int) -> None:
+        """Touch it no more, as long as it stands in `left_out`."""
+        self.left_out.add(pid)
+        self.drop(pid)
+        self._backlog = True  # list at the next refresh: who is not wanted goes
+
+    def take_back(self, pid: int) -> None:
+        """It is read as a new one when pids are listed next."""
+        self._backlog = True
+        self.left_out.discard(pid)
+
+    @property
+    def was_listed(self) -> bool:
+        """Whether the last refresh listed pids."""
+        return self._listed_at == self.refreshes
 
     def drop(self, pid: int) -> None:
         """Forget a process; it is read again when its pid is still listed."""
@@ -193,6 +215,8 @@ class ProcessTable:
 
     def _raw_stat(self, pid: int) -> bytes:
         """Empty when the process has ended or may not be looked at."""
+        if pid in self.left_out:
+            return b""
         try:
             fd = os.open(f"{self._root}/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:

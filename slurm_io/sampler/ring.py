@@ -12,16 +12,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from slurm_io.sampler.ring_format import (
+    BATCH,
     CLOSED,
     GREETING_OFFSET,
     HEAD_OFFSET,
     HEADER_BYTES,
     PHASE_OFFSET,
+    RECORD,
     RECORD_BYTES,
     STATE_OFFSET,
     Greeting,
     Header,
     Record,
+    batch_of,
     parse_greeting,
     parse_phase,
     parse_record,
@@ -85,15 +88,18 @@ class Ring:
         for turn in range(max(1, min(most, _DRAIN_RECORDS) // _CHUNK_RECORDS)):
             raw = self._read_chunk(_FIRST_RECORDS if turn == 0 else self._announced())
             taken, skipped = 0, False
-            for offset in range(0, len(raw) - RECORD_BYTES + 1, RECORD_BYTES):
-                number = record_number(raw, offset)
-                if number != self._next + 1:
+            whole = raw[: len(raw) - len(raw) % RECORD_BYTES]
+            for fields in RECORD.iter_unpack(whole):  # half the price of one at a time
+                offset = taken * RECORD_BYTES
+                if fields[0] != self._next + 1 or fields[0] != fields[-1]:
+                    number = record_number(raw, offset)
                     skipped = number is not None and self._skip_overwritten(number)
                     self._may_be_at_a_hole = self._follows(raw, offset + RECORD_BYTES)
                     break
                 taken += 1
                 self._next += 1
-                record = parse_record(raw, offset)
+                is_batch = fields[1] == BATCH
+                record = batch_of(fields) if is_batch else parse_record(raw, offset)
                 if record is None:
                     self.counts.garbage += 1
                 else:

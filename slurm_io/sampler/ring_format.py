@@ -24,7 +24,8 @@ STATE_OFFSET = 56
 CLOSED = b"\x02\0\0\0"
 _HEADER = struct.Struct("<8sIIIIq")
 _PHASE = struct.Struct("<IIQ")
-_BODY = struct.Struct("<QBBHIQQIIQqQ")
+RECORD = struct.Struct("<QBBHIQQIIQqQ")
+"""A whole record but a TEXT; the number first and last, the kind second."""
 _TEXT = struct.Struct("<QBBHI40sQ")
 _NUMBERS = struct.Struct(f"<Q{RECORD_BYTES - 16}xQ")
 
@@ -164,16 +165,15 @@ def parse_record(raw: bytes, offset: int) -> Record | None:
     """One whole record; None when its kind is unknown or a field makes no sense."""
     kind = raw[offset + 8]
     if kind == BATCH:
-        return _parse_batch(raw, offset)
+        return batch_of(RECORD.unpack_from(raw, offset))
     if kind == EVENT:
         return _parse_event(raw, offset)
     return _parse_text(raw, offset) if kind == TEXT else None
 
 
-def _parse_batch(raw: bytes, offset: int) -> Batch | None:
-    (_n, _k, flags, loader, epoch, start, end, index, step, last_step, gpu_idle, _m) = (
-        _BODY.unpack_from(raw, offset)
-    )
+def batch_of(fields: tuple[int, ...]) -> Batch | None:
+    """The fields of one whole record of kind BATCH, as :data:`RECORD` unpacks them."""
+    (_n, _k, flags, loader, epoch, start, end, index, step, last_step, gpu_idle, _m) = fields
     if (
         not start <= end <= _INT64_MAX
         or epoch > _INT32_MAX
@@ -190,7 +190,7 @@ def _parse_batch(raw: bytes, offset: int) -> Batch | None:
 
 def _parse_event(raw: bytes, offset: int) -> Event | None:
     (_n, _k, flags, code, parts, start, end, text_id, step, _reserved, n_bytes, _m) = (
-        _BODY.unpack_from(raw, offset)
+        RECORD.unpack_from(raw, offset)
     )
     if code not in EVENT_NAMES or not start <= end <= _INT64_MAX:
         return None

@@ -63,7 +63,10 @@ class RingRows:
             workers, cuda, _main,
         ) = batch  # fmt: skip
         self.batches += 1
-        self._saw(start_ns, end_ns)
+        if self.first_ns is None or self.last_ns is None or start_ns < self.first_ns:
+            self._saw(start_ns, end_ns)
+        elif end_ns > self.last_ns:
+            self.last_ns = end_ns
         return (
             start_ns + self._offset_ns, start_ns, self.pid, self.rank, loader, epoch, index, step,
             last_step_ns, end_ns - start_ns, gpu_idle_ns, None, None, first, workers, cuda,

@@ -14,15 +14,17 @@ from slurm_io.model import SamplerSpec
 from slurm_io.sampler.collecting import CollectorRunner, Metered, Usage
 from slurm_io.sampler.discovery import Discovery
 from slurm_io.sampler.facts import mount_facts, node_facts, peak_rss_bytes
-from slurm_io.sampler.governor import DISCOVERY, GPU, PROCESS, WAITS, Governor, Pace
+from slurm_io.sampler.governor import DISCOVERY, WAITS, Governor, Pace
 from slurm_io.sampler.grid import Grid
 from slurm_io.sampler.rings import Rings
+from slurm_io.sampler.saved_to import SavedTo
 from slurm_io.sampler.sealing import SealingChild
 from slurm_io.store.files import write_json_atomic
 from slurm_io.store.reserve import Reserve
 
 _NS = 1_000_000_000
 _MOST_CAPACITY_MOUNTS = 32
+_NOT_SLOWED = ("waits", "stacks")  # its passes are slowed instead; a share of its own
 
 
 class Stats(Protocol):
@@ -41,8 +43,8 @@ class Stats(Protocol):
 class Sink(Protocol):
     """Where rows go; :class:`slurm_io.store.spool.SpoolWriter` is one."""
 
-    def append(self, table_name: str, row: Row) -> None:
-        """Take one row."""
+    def extend(self, table_name: str, rows: Sequence[Row]) -> None:
+        """Take some rows."""
 
     @property
     def rotations(self) -> int:
@@ -85,9 +87,10 @@ class Session:
         self._sealing = SealingChild(Path(spec.spool))
         self._reserve = Reserve(Path(spec.spool))
         self._work_mount = _mount_of(spec.job.work_dir, Path(spec.proc_root))
+        self._saved_to = SavedTo(Path(spec.proc_root))
 
     def open(self) -> None:
-        """Open all sources."""
+        """Open all sources. May be left in the middle and called again, as :meth:`finish`."""
         context = Context(
             proc_root=Path(self._spec.proc_root),
             sys_root=Path(self._spec.sys_root),
@@ -115,9 +118,9 @@ class Session:
         self._look(mono_ns)
         self._drain_rings()
         for runner in self.runners.values():
-            self._append(
-                runner.collector.table, runner.rows(mono_ns + self.offset_ns, mono_ns, slack_ns)
-            )
+            rows = runner.rows(mono_ns + self.offset_ns, mono_ns, slack_ns)
+            if rows:
+                self._sink.extend(runner.collector.table, rows)
         with Metered(self._housekeeping["store"]):
             self._sink.flush_due(mono_ns)
         self._sealing.tend(self._sink.rotations, mono_ns / _NS)
@@ -130,11 +133,11 @@ class Session:
         return self.governor.pace
 
     def _cpu_by_source(self) -> dict[str, float]:
+        slowable = [name for name in self.runners if name not in _NOT_SLOWED]
         return {
             WAITS: self._waits_usage.cpu_ns / _NS,
             DISCOVERY: self._housekeeping["discovery"].cpu_ns / _NS,
-            PROCESS: self._cpu_of("process"),
-            GPU: self._cpu_of("gpu"),
+            **{name: self._cpu_of(name) for name in slowable},
         }
 
     def _cpu_of(self, collector: str) -> float:
@@ -148,13 +151,14 @@ class Session:
         return StackWindows(spec.stacks_share, Path(spec.spool), spec.stacks_as_root)
 
     def _stretch_periods(self, pace: Pace) -> None:
-        for name, factor in (("process", pace.process_factor), ("gpu", pace.gpu_factor)):
-            if name in self.runners:
-                self.runners[name].factor = factor
+        for name, runner in self.runners.items():
+            runner.slow_down(pace.factor(name))
+        if self._waits is not None:
+            self._waits.hold_ns = int(pace.hold_s * _NS)
 
     def processes(self) -> int:
         """How many processes of the job live."""
-        return len(self.discovery.members())
+        return len(self.discovery.members()) + self.discovery.hung_members
 
     def cpu_s(self) -> float:
         """CPU seconds used since the start, probes included."""
@@ -165,7 +169,7 @@ class Session:
         self.tick(mono_ns, slack_ns=2**62)
         self._sealing.stop()
         self.discovery.close()
-        self._append("events", self.rings.close())
+        self._sink.extend("events", self.rings.close())
         for runner in self.runners.values():
             runner.close()
         with Metered(self._housekeeping["store"]):
@@ -202,17 +206,14 @@ class Session:
     def _drain_rings(self) -> None:
         with Metered(self._housekeeping["rings"]):
             steps, events = self.rings.drain()
-            self._append("steps", steps)
-            self._append("events", events)
-
-    def _append(self, table: str, rows: Sequence[Row]) -> None:
-        for row in rows:
-            self._sink.append(table, row)
+            self._sink.extend("steps", steps)
+            self._sink.extend("events", events)
+            self._saved_to.note(events)
 
     def _capacity_mounts(self) -> Sequence[str]:
         seen = self._waits.mounts_waited_for() if self._waits is not None else []
         own = [self._work_mount] if self._work_mount else []
-        return list(dict.fromkeys(own + seen))[:_MOST_CAPACITY_MOUNTS]
+        return list(dict.fromkeys([*own, *self._saved_to.mounts, *seen]))[:_MOST_CAPACITY_MOUNTS]
 
     def _children_cpu_s(self) -> float:
         usages = [runner.usage for runner in self.runners.values()]
@@ -235,11 +236,9 @@ class Session:
         }
 
     def _rank_facts(self) -> list[dict[str, Any]]:
-        """Those with a ring, and of an attached job those that only their environment tells."""
+        """Those with a ring, and those that only their environment tells."""
         hooked = self.rings.rank_facts()
-        return hooked + self.discovery.ranks_told(
-            (rank["pid"], rank["starttime"]) for rank in hooked
-        )
+        return hooked + self.discovery.ranks_told(hooked)
 
     def _self_facts(self, grid: Grid, mono_ns: int) -> dict[str, Any]:
         stats = self._sink.stats()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -34,6 +35,9 @@ class StopSignal:
 
     def _on_term(self, _signal: int, _frame: object) -> None:
         self.is_set = True
+        # The byte that the signal itself wrote may have been taken before this ran.
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._write_fd, b"\0")
 
     def _drain(self) -> None:
         try:

@@ -236,7 +236,7 @@ PROCESS = Table(
         _i64("wchar_bytes", "B", "bytes through write-like calls"),
         _i64("syscr", "", "read-like calls"),
         _i64("syscw", "", "write-like calls"),
-        _i64("read_bytes", "B", "fetched from the storage layer (0 for Lustre; FUSE, NFS vary)"),
+        _i64("read_bytes", "B", "fetched from storage; which file systems count it: docs/reads.md"),
         _i64("write_bytes", "B", "sent to the storage layer"),
     ),
 )
@@ -250,7 +250,8 @@ WAITS = Table(
     "What the processes of a rank were doing, sampled several times a second and summed over about "
     "a second. One pass adds one sample for each process of that role (a process counts once, by "
     "its most telling thread). Storage samples stand in one row per mount; the samples of all "
-    "other classes in the row whose mount is null.",
+    "other classes in the row whose mount is null. Where the governor slows the passes, a look at "
+    "a rank in its step, and at its workers then, stands for the passes of the next two seconds.",
     (
         *CLOCKS,
         _INTERVAL,

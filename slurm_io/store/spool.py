@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -87,12 +87,17 @@ class SpoolWriter:
 
     def append(self, table_name: str, row: Row) -> None:
         """Buffer one row; a row that cannot be kept is counted as dropped."""
-        writer = self._writers.get(table_name) or self._open(table_name)
-        if writer is None:
-            return
-        writer.append(row)
-        if writer.rows_buffered >= MAX_BUFFERED_ROWS:
-            self._flush(table_name)
+        self.extend(table_name, (row,))
+
+    def extend(self, table_name: str, rows: Sequence[Row]) -> None:
+        """Buffer some rows, as many at a time as the bound on memory allows."""
+        for start in range(0, len(rows), MAX_BUFFERED_ROWS):
+            writer = self._writers.get(table_name) or self._open(table_name, len(rows) - start)
+            if writer is None:
+                return
+            writer.extend(rows[start : start + MAX_BUFFERED_ROWS])
+            if writer.rows_buffered >= MAX_BUFFERED_ROWS:
+                self._flush(table_name)
 
     def flush_due(self, mono_ns: int) -> bool:
         """Flush and rotate when `flush_s` has passed since the last time; whether it did."""
@@ -130,10 +135,11 @@ class SpoolWriter:
             drops=dict(drops),
         )
 
-    def _open(self, name: str) -> StreamWriter | None:
+    def _open(self, name: str, n_rows: int) -> StreamWriter | None:
+        """None when it cannot be opened: the `n_rows` that came for it are counted as dropped."""
         table = self._tables.get(name)
         if table is None:
-            self._drops[f"no table {name}"] += 1
+            self._drops[f"no table {name}"] += n_rows
             return None
         try:
             if name not in self._templates:
@@ -142,10 +148,10 @@ class SpoolWriter:
             path = self.spool / f"{name}.arrows"
             self._writers[name] = StreamWriter(path, table, self._templates[name])
         except StreamError as exc:
-            self._drops[exc.reason] += 1
+            self._drops[exc.reason] += n_rows
             return None
         except StoreError:
-            self._drops["spool unreadable"] += 1
+            self._drops["spool unreadable"] += n_rows
             return None
         return self._writers[name]
 

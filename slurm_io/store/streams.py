@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -89,10 +90,14 @@ class StreamWriter:
 
     def append(self, row: Row) -> None:
         """Buffer one row, columns in schema order; a row of another length is refused, counted."""
-        if len(row) == self._n_columns:
-            self._rows.append(row)
-        else:
-            self.rows_refused += 1
+        self.extend((row,))
+
+    def extend(self, rows: Sequence[Row]) -> None:
+        """As :meth:`append`, for some rows."""
+        n_columns = self._n_columns
+        fitting = [row for row in rows if len(row) == n_columns]
+        self.rows_refused += len(rows) - len(fitting)
+        self._rows += fitting
 
     def flush(self) -> int:
         """Write the buffered rows as one batch; bytes written, 0 when there was nothing to write.

@@ -26,6 +26,7 @@ from slurm_io.sampler.collecting import CollectorRunner
 from slurm_io.store.schema import TABLES
 from tests.collectors.fake_host import SECOND_NS, context, tick, write_tree
 from tests.gpus.amd.card_folder import make_card
+from tests.gpus.device_files import device_file
 from tests.labs.gpu.stand_in import StandIn, uuid
 
 COLUMNS = TABLES["gpu"].column_names()
@@ -244,7 +245,7 @@ class TestByOpenFiles:
         folder = root / "proc" / str(pid) / "fd"
         folder.mkdir(parents=True, exist_ok=True)
         for gpu in gpus:
-            (folder / str(10 + gpu)).symlink_to(f"/dev/nvidia{gpu}")
+            (folder / str(10 + gpu)).symlink_to(device_file(root, f"nvidia{gpu}"))
         return Member(pid, 1, 1, "python", 0, "rank")
 
     def test_gpus_that_its_processes_have_open(

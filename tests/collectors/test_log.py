@@ -178,6 +178,17 @@ def test_a_look_every_ten_seconds_and_not_more_often(job: Job, path: Path) -> No
     assert steps(job.look(1.0)) == [1, 2]
 
 
+def test_slowed_down_it_looks_less_often_and_loses_nothing(job: Job, path: Path) -> None:
+    writer = job.writer(path)
+    job.open().look()
+    job.collector.slow_down(5)
+    writer.write(megatron(1, 2, 3))
+    for _ in range(49):
+        assert job.tick() == []
+        assert not job.collector._probes.is_asking
+    assert steps(job.look(1.0)) == [1, 2]
+
+
 def test_a_new_file_is_looked_at_without_waiting(job: Job, tmp_path: Path) -> None:
     job.writer(tmp_path / "one")
     job.open().look()

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slurm_io.collectors import process as process_module
 from slurm_io.collectors.base import Context, Member, Tick
 from slurm_io.collectors.process import ProcessCollector, parse_io
 from slurm_io.host.pidstat import parse_stat
@@ -154,6 +155,29 @@ def test_a_process_that_does_nothing_rests_and_its_next_row_covers_all_of_it(
     assert [row["rchar_bytes"] for row in rows_of(collector, 16 * second + 1)] == [2]
 
 
+def test_slowed_rows_lose_nothing_and_leave_no_second_without_rows(tmp_path: Path) -> None:
+    second, pids = 1_000_000_000, range(10, 60)
+    collector = ProcessCollector()
+    collector.open(made_up(tmp_path, *(a_member(pid) for pid in pids)))
+    collector.slow_down(5)
+    rows: list[dict[str, Any]] = []
+    seconds_with_rows = set()
+    for tick in range(60):
+        for pid in pids:
+            write_process(tmp_path, pid, ticks=tick)
+        found = rows_of(collector, tick * second + 1)
+        rows += found
+        seconds_with_rows |= {tick} if found else set()
+    assert set(range(15, 60)) <= seconds_with_rows
+    assert len(rows) == pytest.approx(50 * 60 / 5, rel=0.15)
+    for pid in pids:
+        mine = [row for row in rows if row["pid"] == pid]
+        assert sum(row["rchar_bytes"] for row in mine) == (
+            sum(row["interval_ns"] for row in mine) // second
+        )
+        assert len({row["interval_ns"] for row in mine}) > 1
+
+
 def test_refused_io_is_null_and_the_rest_stays(tmp_path: Path) -> None:
     write_process(tmp_path, 7)
     (tmp_path / "7" / "io").unlink()
@@ -205,3 +229,24 @@ def test_any_name_is_read_whole(comm: bytes) -> None:
     assert stat is not None
     assert stat.comm == comm.decode("utf-8", "replace")
     assert stat.ppid == 1
+
+
+def test_of_more_processes_than_a_budget_bears_ranks_and_workers_are_watched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_module, "_MOST_WATCHED", 2)
+    members = []
+    for pid, role in ((11, "other"), (12, "other"), (13, "worker"), (14, "rank")):
+        folder = tmp_path / str(pid)
+        folder.mkdir()
+        own = Path("/proc/self/stat").read_text()
+        (folder / "stat").write_text(own)
+        parsed = parse_stat(own.encode())
+        assert parsed is not None
+        members.append(Member(pid, parsed.starttime, 1, "python", 0, role))  # type: ignore[arg-type]
+    collector = ProcessCollector()
+    collector.open(made_up(tmp_path, *members))
+    rows_of(collector, 1_000_000_000)
+    assert {row["pid"] for row in rows_of(collector, 2_000_000_000)} == {13, 14}
+    assert collector.facts()["left_out"] == 2
+    collector.close()

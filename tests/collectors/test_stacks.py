@@ -29,7 +29,7 @@ from slurm_io.collectors.stacks.recording import (
     reason_of,
     record,
 )
-from slurm_io.collectors.stacks.targets import Rotation, Target, rank_in
+from slurm_io.collectors.stacks.targets import Rotation
 from slurm_io.frames.table import load_table
 from slurm_io.host.probe import Probe
 from slurm_io.host.same_process import starttime_of
@@ -587,7 +587,7 @@ def members(*rows: tuple[int, int, str, int | None, str]) -> list[Member]:
 
 
 def test_ranks_take_turns_and_every_third_window_is_a_workers() -> None:
-    rotation = Rotation("/nowhere")
+    rotation = Rotation()
     rotation.update(
         members(
             (1, 0, "rank", 0, "p"),
@@ -603,67 +603,7 @@ def test_ranks_take_turns_and_every_third_window_is_a_workers() -> None:
 
 
 def test_those_who_refuse_are_passed_over() -> None:
-    rotation = Rotation("/nowhere")
+    rotation = Rotation()
     rotation.update(members((1, 0, "rank", 0, "p"), (2, 0, "rank", 1, "p")))
     assert {target.pid for _ in range(5) if (target := rotation.next(frozenset({(1, 1)})))} == {2}
     assert rotation.next(frozenset({(1, 1), (2, 1)})) is None
-
-
-def write_environ(root: Path, pid: int, *words: str) -> None:
-    (root / str(pid)).mkdir(parents=True)
-    (root / str(pid) / "environ").write_bytes("\0".join(words).encode())
-
-
-def test_without_a_hook_the_environment_tells_ranks_from_launcher_and_workers(
-    tmp_path: Path,
-) -> None:
-    """torchrun below srun: the launcher has Slurm's rank only, its children their own."""
-    write_environ(tmp_path, 10, "SLURM_PROCID=0")
-    for pid, rank in ((11, 4), (12, 5)):
-        write_environ(tmp_path, pid, "SLURM_PROCID=0", f"RANK={rank}")
-    write_environ(tmp_path, 13, "SLURM_PROCID=0", "RANK=4")
-    rotation = Rotation(str(tmp_path))
-    rotation.update(
-        members(
-            (9, 1, "other", None, "bash"),
-            (10, 9, "other", None, "python"),
-            (11, 10, "other", None, "python"),
-            (12, 10, "other", None, "python"),
-            (13, 11, "other", None, "pt_data_worker"),
-        )
-    )
-    turns = [rotation.next() for _ in range(6)]
-    assert {(t.pid, t.rank, t.role) for t in turns if t is not None} == {
-        (11, 4, "rank"),
-        (12, 5, "rank"),
-        (13, 4, "worker"),
-    }
-
-
-def test_where_nobody_names_a_rank_the_topmost_python_is_one(tmp_path: Path) -> None:
-    rotation = Rotation(str(tmp_path))
-    rotation.update(
-        members(
-            (9, 1, "other", None, "bash"),
-            (11, 9, "other", None, "python3"),
-            (13, 11, "other", None, "python3"),
-        )
-    )
-    assert rotation.next() == Target(11, 1, None, "rank")
-
-
-@pytest.mark.parametrize(
-    ("environ", "rank"),
-    [
-        (b"A=1\0RANK=3\0SLURM_PROCID=9", 3),
-        (b"SLURM_PROCID=9", 9),
-        (b"RANK=\0", None),
-        (b"RANK=-1", None),
-        (b"RANK=99999999999", None),
-        (b"XRANK=3", None),
-        (b"", None),
-        (b"RANK", None),
-    ],
-)
-def test_the_rank_in_an_environment(environ: bytes, rank: int | None) -> None:
-    assert rank_in(environ) == rank

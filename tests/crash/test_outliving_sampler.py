@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.crash.killed_run import profiled_run
 from tests.crash.watched_job import wait_until, watched_job
+from tests.labs.children import children_of
 from tests.sampler.running_sampler import facts, make_spool, sampler, wait_for
 
 NO_SCONTROL = """
@@ -107,7 +108,7 @@ def spawned_all(ring_dir: Path) -> bool:
 def count_children(pid: int, state: str | None) -> int:
     """Children of `pid`, of one state or of all."""
     found = 0
-    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+    for child in children_of(pid):
         try:
             said = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0]
         except OSError:

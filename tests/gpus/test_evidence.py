@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,13 +14,16 @@ from hypothesis import strategies as st
 from slurm_io.gpus import evidence
 from slurm_io.gpus.evidence import allowed_by, open_files, open_files_of_all, sees_all_pids
 from slurm_io.gpus.model import Files
+from tests.gpus.device_files import device_file
 
 
 def make_process(proc: Path, pid: int, targets: list[str]) -> None:
     folder = proc / str(pid) / "fd"
     folder.mkdir(parents=True)
     for number, target in enumerate(targets):
-        (folder / str(number)).symlink_to(target)
+        is_gpu = re.fullmatch(r"/dev/nvidia[0-9]+|/dev/dri/renderD[0-9]+", target)
+        real = device_file(proc, target.rpartition("/")[2]) if is_gpu else target
+        (folder / str(number)).symlink_to(real)
 
 
 def test_open_device_files_are_those_of_gpus_only(tmp_path: Path) -> None:
@@ -47,6 +52,28 @@ def test_several_processes_together_and_some_that_are_gone(tmp_path: Path) -> No
     make_process(tmp_path, 8, ["/dev/nvidia2"])
     found = open_files_of_all(tmp_path, [7, 8, 99])
     assert found.nvidia == {0, 2}
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or subprocess.call(["unshare", "-Urm", "true"]) != 0,
+    reason="needs root, and user namespaces for a user",
+)
+def test_a_file_that_a_user_calls_as_a_gpu_is_none() -> None:
+    script = "mount -t tmpfs x /dev && touch /dev/nvidia3 && exec 7</dev/nvidia3 && echo && cat"
+    with subprocess.Popen(
+        ["unshare", "-Urm", "sh", "-c", script],
+        user=65534,
+        group=65534,
+        extra_groups=[],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd="/",
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"\n"
+        assert Path(f"/proc/{process.pid}/fd/7").readlink() == Path("/dev/nvidia3")
+        assert open_files(Path("/proc"), process.pid) == Files()
+        process.kill()
 
 
 def test_a_real_process_without_a_gpu_has_none() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from slurm_io.collectors.base import Member
 from slurm_io.gpus.ranks import gpus_of_ranks
+from tests.gpus.device_files import device_file
 
 GPUS = [
     {"uuid": f"GPU-{number}", "minor": number, "vendor": "nvidia", "gpu": number}
@@ -24,7 +25,9 @@ def proc(root: Path, files: dict[int, list[str]], namespace: str = "pid:[4026531
     for pid, targets in files.items():
         (root / str(pid) / "fd").mkdir(parents=True)
         for number, target in enumerate(targets):
-            (root / str(pid) / "fd" / str(number)).symlink_to(target)
+            name = target.rpartition("/")[2]
+            real = device_file(root, name) if name[-1].isdigit() else target
+            (root / str(pid) / "fd" / str(number)).symlink_to(real)
     return root
 
 

@@ -118,7 +118,8 @@ class SlowOperations(mfusepy.Operations):  # type: ignore[misc, unused-ignore]
         return 0
 
     def flush(self, path: str, fh: int) -> int:
-        """Nothing is buffered here."""
+        """Nothing is buffered here, but a close may hang."""
+        self._faults.enter("flush", path)
         return 0
 
     def truncate(self, path: str, length: int, fh: int | None = None) -> int:

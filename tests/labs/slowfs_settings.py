@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
-OpClass = Literal["read", "write", "open", "stat", "fsync", "list", "statfs"]
+OpClass = Literal["read", "write", "open", "stat", "fsync", "list", "statfs", "flush"]
 OP_CLASSES: tuple[OpClass, ...] = ("read", "write", "open", "stat", "fsync", "list", "statfs")
 
 CacheMode = Literal["direct", "page", "kernel"]
@@ -30,7 +30,8 @@ class SlowFsSettings:
     seconds per read. Files under `evicted_globs` take `recall_latency_s` at their first read and
     show `evicted_blocks` blocks in stat until then (Lustre shows 1); a new `recall_generation`
     evicts them again. Requests of
-    `hang_classes` under `hang_globs` are not answered until new settings no longer say so.
+    `hang_classes` under `hang_globs` are not answered until new settings no longer say so; "flush",
+    what close(2) sends, hangs only where it is named.
     `xattrs` maps globs to ``{name: hex bytes}``.
     """
 

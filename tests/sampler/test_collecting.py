@@ -114,3 +114,36 @@ def test_a_helper_of_days_is_not_taken_for_somebody_elses_child(
     with Metered(usage, has_children=True):  # that one was nobody we know
         pass
     assert usage.children_cpu_s == 500.0
+
+
+def test_a_source_that_is_slowed_down_is_collected_each_so_many_periods() -> None:
+    runner = CollectorRunner(Source("on"))
+    runner.open(context(Path("/nowhere")))
+    runner.slow_down(5)
+    with_rows = [s for s in range(20) if runner.rows(0, s * SECOND_NS, 0)]
+    assert with_rows == [0, 5, 10, 15]
+
+
+def test_a_source_that_slows_itself_is_told_and_still_called() -> None:
+    class SlowsItself(Source):
+        factor = 1
+
+        def slow_down(self, factor: int) -> None:
+            self.factor = factor
+
+    source = SlowsItself("on")
+    runner = CollectorRunner(source)
+    runner.open(context(Path("/nowhere")))
+    runner.slow_down(5)
+    assert source.factor == 5
+    assert all(runner.rows(0, second * SECOND_NS, 0) for second in range(5))
+
+
+def test_what_is_absent_is_looked_for_less_often_when_slowed_down() -> None:
+    source = Source("absent")
+    runner = CollectorRunner(source)
+    runner.open(context(Path("/nowhere")))
+    runner.slow_down(2)
+    for second in range(130):
+        runner.rows(0, second * SECOND_NS, 0)
+    assert source.opened == 3

@@ -7,16 +7,25 @@ import os
 import subprocess
 import sys
 import time
+import tracemalloc
+import unittest.mock
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from slurm_io.collectors.base import Member
 from slurm_io.sampler.discovery import Discovery
-from slurm_io.sampler.environ_ranks import BATCH, LAUNCHER, STEP, Told, told_by
+from slurm_io.sampler.environ_numbers import BATCH, LAUNCHER, STEP, Told, told_by, words_in
+from slurm_io.sampler.environ_ranks import _Search
+from slurm_io.sampler.processes import Process
 from tests.sampler.test_discovery import spec, started
 
 SLEEP = "import time; time.sleep(60)"
+WORDS = st.binary(max_size=8).filter(lambda value: b"\0" not in value)
 
 
 def test_a_launchers_variable_is_trusted_before_slurms() -> None:
@@ -135,31 +144,138 @@ def test_without_any_number_the_topmost_python_is_a_rank_of_no_number() -> None:
         discover(root, lambda members: ranks_of(members) == [None] and len(members) == 2)
 
 
-def test_without_an_attach_the_environment_makes_no_ranks() -> None:
+def refreshed(
+    found: Discovery, hooked: dict[int, int | None], holds: Callable[[list[Member]], bool]
+) -> list[Member]:
+    for _ in range(500):
+        found.refresh(hooked)
+        members = list(found.members())
+        if holds(members):
+            return members
+        time.sleep(0.02)
+    raise AssertionError([(m.pid, m.ppid, m.comm, m.role, m.rank) for m in members])
+
+
+def test_without_an_attach_and_without_a_hook_the_environment_makes_ranks() -> None:
+    with tree('"$PY" -c "$SLEEP" & wait', RANK="1") as root:
+        refreshed(Discovery(spec("user", root)), {}, lambda members: ranks_of(members) == [1])
+
+
+def test_a_container_with_a_clean_environment_has_a_rank_in_slurm_too() -> None:
+    """Nothing names a number: the topmost Python of the job's processes is the rank."""
+    job = {"SLURM_JOB_ID": "4242", "SLURM_PROCID": "0", "SLURMD_NODENAME": "node1"}
+    with tree("""sh -c 'env -i "$PY" -c "$SLEEP" & wait' & wait""", **job):
+
+        def is_right(members: list[Member]) -> bool:
+            shells = [m.pid for m in members if m.comm == "sh"]
+            ranks = [m for m in members if m.role == "rank"]
+            return [([m.ppid], m.rank) for m in ranks] == [(shells, None)]
+
+        refreshed(Discovery(spec("slurm")), {}, is_right)
+
+
+def test_beside_a_hooked_rank_a_python_without_a_number_is_none() -> None:
+    """A dashboard, a script that prepares data: the hook knows who trains."""
+    with tree('"$PY" -c "$SLEEP" & "$PY" -c "$SLEEP" & wait') as root:
+        found = Discovery(spec("user", root))
+        members = refreshed(found, {}, lambda members: ranks_of(members) == [None, None])
+        hooked, other = (m for m in members if m.role == "rank")
+        found.refresh({hooked.pid: None})
+        assert [m.pid for m in found.members() if m.role == "rank"] == [hooked.pid]
+        told = found.ranks_told([facts_of(hooked)])
+        assert told == [], other
+
+
+def test_beside_a_hooked_rank_a_helper_of_the_batch_script_is_none() -> None:
+    with tree('"$PY" -c "$SLEEP" & "$PY" -c "$SLEEP" & wait', SLURM_PROCID="0") as root:
+        found = Discovery(spec("user", root))
+        members = refreshed(found, {}, lambda members: ranks_of(members) == [0, 0])
+        hooked = next(m for m in members if m.role == "rank")
+        found.refresh({hooked.pid: 3})
+        assert ranks_of(list(found.members())) == [3]
+        assert found.ranks_told([{**facts_of(hooked), "rank": 3}]) == []
+
+
+def test_a_rank_that_its_launcher_names_stands_beside_hooked_ones() -> None:
+    """One of the job's programs cannot be hooked (python -I): it is not forgotten."""
+    script = 'RANK=4 "$PY" -c "$SLEEP" & RANK=5 "$PY" -c "$SLEEP" & wait'
+    with tree(script) as root:
+        found = Discovery(spec("user", root))
+        members = refreshed(found, {}, lambda members: ranks_of(members) == [4, 5])
+        hooked = next(m for m in members if m.rank == 4)
+        found.refresh({hooked.pid: 4})
+        assert ranks_of(list(found.members())) == [4, 5]
+        assert [one["rank"] for one in found.ranks_told([facts_of(hooked)])] == [5]
+
+
+def test_a_number_that_a_hooked_process_bears_is_taken() -> None:
+    """`srun python prepare.py` before `srun python train.py`: the same ranks, not more of them."""
+    script = 'RANK=4 "$PY" -c "$SLEEP" & RANK=4 "$PY" -c "$SLEEP" & wait'
+    with tree(script) as root:
+        found = Discovery(spec("user", root))
+        members = refreshed(found, {}, lambda members: ranks_of(members) == [4, 4])
+        hooked = next(m for m in members if m.role == "rank")
+        found.refresh({hooked.pid: 4})
+        assert ranks_of(list(found.members())) == [4]
+        assert found.ranks_told([facts_of(hooked)]) == []
+
+
+def test_a_wrapper_of_a_hooked_rank_is_none_and_the_rank_was_no_worker() -> None:
+    """Before its first batch only the wrapper is known, and what it started looks like a worker."""
+    child = f"[sys.executable, '-c', {SLEEP!r}]"
+    wrapper = f"import subprocess, sys, time; subprocess.Popen({child}); time.sleep(60)"
+    with tree(f'"$PY" -c "{wrapper}" & wait') as root:
+        found = Discovery(spec("user", root))
+        members = refreshed(found, {}, lambda members: any(m.role == "worker" for m in members))
+        trainer = next(m for m in members if m.role == "worker")
+        assert found.workers_seen == 1
+        found.refresh({trainer.pid: 0})
+        assert [m.pid for m in found.members() if m.role == "rank"] == [trainer.pid]
+        assert found.workers_seen == 0
+        assert found.ranks_told([{**facts_of(trainer), "rank": 0}]) == []
+
+
+def test_a_job_all_of_whose_ranks_are_hooked_is_not_searched_again() -> None:
+    """What the search costs is not spent where the hook has told everything."""
     with tree('"$PY" -c "$SLEEP" & wait', RANK="1") as root:
         found = Discovery(spec("user", root))
-        for _ in range(100):
-            found.refresh({})
-            if len(found.members()) == 2:
-                break
-            time.sleep(0.02)
-        assert {m.role for m in found.members()} == {"other"}
+        members = refreshed(found, {}, lambda members: ranks_of(members) == [1])
+        hooked = {next(m.pid for m in members if m.role == "rank"): 1}
+        with unittest.mock.patch.object(
+            found._environ_ranks, "_look", wraps=found._environ_ranks._look
+        ) as look:
+            for _ in range(20):
+                found.refresh(hooked)
+        assert look.call_count <= 1, "only a change among the members is worth a search"
+
+
+def test_short_lived_processes_of_a_hooked_job_cost_a_search_now_and_then() -> None:
+    with tree('"$PY" -c "$SLEEP" & while :; do sleep 0.01; done', RANK="1") as root:
+        found = Discovery(spec("user", root))
+        members = refreshed(found, {}, lambda members: ranks_of(members) == [1])
+        hooked = {next(m.pid for m in members if m.role == "rank"): 1}
+        with unittest.mock.patch.object(
+            found._environ_ranks, "_look", wraps=found._environ_ranks._look
+        ) as look:
+            for _ in range(20):
+                found.refresh(hooked)
+                time.sleep(0.02)
+        assert 1 <= look.call_count <= 5
+
+
+def facts_of(member: Member) -> dict[str, object]:
+    return {"pid": member.pid, "starttime": member.starttime, "rank": member.rank}
 
 
 def test_the_hooks_word_wins_on_its_own_processes_and_meta_tells_who_told() -> None:
     script = '"$PY" -c "$SLEEP" & RANK=9 "$PY" -c "$SLEEP" & wait'
     with tree(script, RANK="1") as root:
         found = Discovery(replace(spec("user", root), attached_by=os.getpid()))
-        for _ in range(500):
-            found.refresh({})
-            ranks = {m.rank: m for m in found.members() if m.role == "rank"}
-            if set(ranks) == {1, 9}:
-                break
-            time.sleep(0.02)
-        hooked = ranks[1]
+        members = refreshed(found, {}, lambda members: ranks_of(members) == [1, 9])
+        hooked = next(m for m in members if m.rank == 1)
         found.refresh({hooked.pid: 42})
-        assert sorted(ranks_of(list(found.members()))) == [9, 42]
-        told = found.ranks_told([(hooked.pid, hooked.starttime)])
+        assert set(ranks_of(list(found.members()))) == {9, 42}
+        told = found.ranks_told([{**facts_of(hooked), "rank": 42}])
     assert [(each["rank"], each["told_by"]) for each in told] == [(9, "environ")]
 
 
@@ -187,3 +303,34 @@ def test_a_process_that_got_the_pid_later_is_not_the_one_meant() -> None:
     finally:
         process.kill()
         process.wait()
+
+
+def test_thousands_of_processes_nested_in_one_another_are_searched_once_each() -> None:
+    chain = {pid: Process(pid, pid, pid - 1, "sh", 1000, 1) for pid in range(1000, 6000)}
+    looks: Counter[int] = Counter()
+
+    def told(process: Process) -> Told:
+        looks[process.pid] += 1
+        return Told(LAUNCHER, process.pid)
+
+    children = {process.ppid: [process] for process in chain.values()}
+    search = _Search(children, told, lambda process, _has_python_below: process.pid == 5999)
+    assert [process.pid for process in search.run(chain)] == [5999]
+    assert max(looks.values()) <= 2
+
+
+def test_an_environment_of_a_million_entries_costs_no_memory() -> None:
+    hostile = b"RANK=3\0" + b"".join(b"%x=\0" % number for number in range(300_000))
+    hostile += b"XRANK=4\0SLURM_JOB_ID=7=8\0WORLD_SIZE=\0SLURM_STEP_ID"
+    tracemalloc.start()
+    words = words_in(hostile)
+    _now, most_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert words == {b"RANK": b"3", b"SLURM_JOB_ID": b"7=8", b"WORLD_SIZE": b""}
+    assert most_bytes < 2 * len(hostile)
+
+
+@given(st.dictionaries(st.sampled_from([b"RANK", b"LOCAL_RANK", b"A", b"PMI_RANK"]), WORDS))
+def test_words_are_those_of_the_whole_environment(environ: dict[bytes, bytes]) -> None:
+    raw = b"".join(name + b"=" + value + b"\0" for name, value in environ.items())
+    assert words_in(raw) == {name: value for name, value in environ.items() if name != b"A"}

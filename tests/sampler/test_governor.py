@@ -6,15 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from slurm_io.sampler.governor import (
-    CREDIT_S,
-    DISCOVERY,
-    GPU,
-    PROCESS,
-    WAITS,
-    Governor,
-    Pace,
-)
+from slurm_io.sampler.governor import CREDIT_S, DISCOVERY, WAITS, Governor, Pace
+
+PROCESS, GPU, NFS = "process", "gpu", "nfs"
 
 
 @dataclass
@@ -25,15 +19,17 @@ class Machine:
     process_s: float = 0.0
     discovery_s: float = 0.0
     gpu_s: float = 0.0
+    nfs_s: float = 0.0
     other_s: float = 0.0
 
     def cost_s(self, pace: Pace) -> float:
         """CPU seconds of one second at this pace."""
         return (
             self.pass_s * pace.waits_hz
-            + self.process_s / pace.process_factor
+            + self.process_s / pace.factor(PROCESS)
             + self.discovery_s / pace.discovery_period_s
-            + self.gpu_s / pace.gpu_factor
+            + self.gpu_s / pace.factor(GPU)
+            + self.nfs_s / pace.factor(NFS)
             + self.other_s
         )
 
@@ -41,16 +37,17 @@ class Machine:
         """The same by source."""
         return {
             WAITS: self.pass_s * pace.waits_hz,
-            PROCESS: self.process_s / pace.process_factor,
+            PROCESS: self.process_s / pace.factor(PROCESS),
             DISCOVERY: self.discovery_s / pace.discovery_period_s,
-            GPU: self.gpu_s / pace.gpu_factor,
+            GPU: self.gpu_s / pace.factor(GPU),
+            NFS: self.nfs_s / pace.factor(NFS),
         }
 
 
 def run(machine: Machine, seconds: int, governor: Governor, start_s: int = 0) -> list[float]:
     """Share of one core in each second."""
     shares, cpu_s = [], 1000.0
-    by_source = dict.fromkeys((WAITS, PROCESS, DISCOVERY, GPU), 100.0)
+    by_source = dict.fromkeys((WAITS, PROCESS, DISCOVERY, GPU, NFS), 100.0)
     for second in range(start_s, start_s + seconds):
         cost_s = machine.cost_s(governor.pace)
         shares.append(cost_s)
@@ -88,7 +85,7 @@ def test_dear_waits_are_slowed_until_the_budget_holds() -> None:
     governor = Governor(0.003, 10.0)
     shares = run(Machine(pass_s=0.0007, process_s=0.0004), 300, governor)
     assert governor.pace.waits_hz in (2.0, 3.0)
-    assert governor.pace.process_factor == 1
+    assert governor.pace.factor(PROCESS) == 1
     assert sum(shares[-20:]) / 20 <= 0.003
 
 
@@ -116,7 +113,7 @@ def test_over_a_long_job_the_budget_holds_with_the_credit_included() -> None:
 def test_the_process_table_is_slowed_when_it_is_the_dearest() -> None:
     governor = Governor(0.003, 10.0)
     shares = run(Machine(pass_s=0.0005, process_s=0.006), 300, governor)
-    assert governor.pace.process_factor > 1
+    assert governor.pace.factor(PROCESS) > 1
     assert sum(shares[-20:]) / 20 <= 0.003
 
 
@@ -124,29 +121,62 @@ def test_a_dear_gpu_driver_is_asked_less_often_and_the_waits_stay_fast() -> None
     governor = Governor(0.003, 10.0)
     shares = run(Machine(pass_s=0.0001, gpu_s=0.009), 300, governor)
     assert governor.pace.waits_hz == 10.0
-    assert governor.pace.gpu_factor in (5, 10)
+    assert governor.pace.factor(GPU) in (5, 10)
     assert sum(shares[-20:]) / 20 <= 0.003
 
 
 def test_a_source_that_costs_nothing_is_never_slowed() -> None:
     governor = Governor(0.003, 10.0)
     run(Machine(pass_s=0.02), 600, governor)
-    assert (governor.pace.gpu_factor, governor.pace.discovery_period_s) == (1, 1.0)
+    assert (governor.pace.factors, governor.pace.discovery_period_s) == ({}, 1.0)
 
 
-@pytest.mark.parametrize(("pass_s", "floor_hz"), [(0.002, 2.0), (0.02, 1.0)])
-def test_two_hertz_are_the_floor_unless_even_that_is_far_over(
+@pytest.mark.parametrize(("pass_s", "floor_hz"), [(0.0012, 2.0), (0.002, 1.0), (0.009, 0.25)])
+def test_waits_go_below_two_hertz_when_they_alone_are_over_the_budget(
     pass_s: float, floor_hz: float
 ) -> None:
     governor = Governor(0.003, 10.0)
-    run(Machine(pass_s=pass_s), 300, governor)
+    shares = run(Machine(pass_s=pass_s), 300, governor)
     assert governor.pace.waits_hz == floor_hz
+    assert sum(shares[-20:]) / 20 <= 0.003
 
 
-def test_the_last_step_of_the_waits_comes_after_the_others_have_slowed_down() -> None:
+def test_waits_go_below_two_hertz_only_after_all_others_have_slowed_down() -> None:
     governor = Governor(0.003, 10.0)
-    run(Machine(pass_s=0.003, process_s=0.003, discovery_s=0.002), 300, governor)
-    assert governor.pace == Pace(2.0, 8.0, 10)
+    run(Machine(pass_s=0.002, process_s=0.003, discovery_s=0.002), 300, governor)
+    assert governor.pace.waits_hz == 1.0
+    assert (governor.pace.discovery_period_s, governor.pace.factor(PROCESS)) == (8.0, 10)
+
+
+def test_waits_keep_a_third_of_the_budget_when_what_cannot_be_slowed_takes_it_all() -> None:
+    governor = Governor(0.003, 10.0)
+    run(Machine(pass_s=0.0008, other_s=0.02), 300, governor)
+    assert governor.pace.waits_hz == 1.0
+
+
+def test_any_collector_is_slowed_when_it_is_the_dearest() -> None:
+    governor = Governor(0.003, 10.0)
+    shares = run(Machine(pass_s=0.00005, process_s=0.0005, nfs_s=0.008), 300, governor)
+    assert governor.pace.factor(NFS) in (5, 10)
+    assert governor.pace.waits_hz == 10.0
+    assert governor.to_dict()["paces"] == {NFS: governor.pace.factor(NFS)}
+    assert sum(shares[-20:]) / 20 <= 0.003
+
+
+def test_one_look_at_the_costs_slows_down_as_far_as_they_say() -> None:
+    governor = Governor(0.003, 20.0)
+    shares = run(Machine(pass_s=0.0006, process_s=0.001, discovery_s=0.001), 120, governor)
+    moments = {change["mono_s"] for change in governor.to_dict()["changes"]}
+    assert len(moments) <= 2
+    assert sum(shares[-60:]) / 60 <= 0.003
+
+
+def test_ranks_that_compute_are_looked_at_less_often_only_once_the_waits_are_slowed() -> None:
+    assert Governor(0.003, 2.0).pace.hold_s == 0
+    governor = Governor(0.003, 10.0)
+    assert governor.pace.hold_s == 0
+    run(Machine(pass_s=0.001), 120, governor)
+    assert governor.pace.hold_s > 0
 
 
 def test_when_the_load_goes_the_full_rate_comes_back() -> None:
@@ -155,6 +185,16 @@ def test_when_the_load_goes_the_full_rate_comes_back() -> None:
     assert governor.pace.waits_hz < 10
     run(Machine(pass_s=0.00002), 900, governor, start_s=120)
     assert governor.pace == Pace(10.0)
+
+
+def test_room_below_the_budget_is_used() -> None:
+    """Slowed by what it expected, it finds that less was needed."""
+    governor = Governor(0.003, 20.0)
+    machine = Machine(pass_s=0.0009, process_s=0.001, discovery_s=0.001, other_s=0.001)
+    run(machine, 120, governor)
+    machine.pass_s = 0.0003
+    shares = run(machine, 1200, governor, start_s=120)
+    assert 0.0018 <= sum(shares[-60:]) / 60 <= 0.003
 
 
 def test_it_does_not_swing_for_ever_between_two_paces() -> None:
@@ -189,5 +229,5 @@ def test_changes_are_on_record() -> None:
     assert said["budget_share"] == 0.003
     assert said["level"] > 0
     first = said["changes"][0]
-    assert (first["source"], first["from"], first["to"]) == ("waits", 10.0, 5.0)
+    assert (first["source"], first["from"], first["to"]) == ("waits", 10.0, 3.0)
     assert first["share"] > 0.003

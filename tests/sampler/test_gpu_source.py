@@ -14,6 +14,7 @@ from typing import Any
 
 from slurm_io.store.reader import open_job
 from slurm_io.store.seal import seal_spool
+from tests.labs.children import children_of
 from tests.labs.gpu.stand_in import StandIn, uuid
 from tests.sampler.running_sampler import facts, job, make_spool, wait_for
 
@@ -47,7 +48,7 @@ def sampler(lab: StandIn, spool: Path) -> Iterator[subprocess.Popen[bytes]]:
 def helper_of(pid: int) -> int:
     end_s = time.monotonic() + 20
     while time.monotonic() < end_s:
-        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        for child in children_of(pid):
             if Path(f"/proc/{child}/comm").read_text() == "slurm_io_gpu\n":
                 return int(child)
         time.sleep(0.02)

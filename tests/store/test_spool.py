@@ -54,6 +54,19 @@ def test_a_burst_is_flushed_before_it_eats_memory(tmp_path: Path) -> None:
     spool.close()
 
 
+def test_rows_that_come_together_are_bounded_and_counted_as_single_ones_are(tmp_path: Path) -> None:
+    spool = writer_in(tmp_path)
+    many = 3 * MAX_BUFFERED_ROWS + 5
+    spool.extend("log", [plain_row(LOG, index) for index in range(many)])
+    assert spool.stats().rows == {"log": 3 * MAX_BUFFERED_ROWS}
+    spool.extend("no such table", [(1,), (2,)])
+    spool.extend("log", [(1, 2), plain_row(LOG, many), (3,)])
+    spool.close()
+    assert spool.stats().rows == {"log": many + 1}
+    assert spool.stats().drops == {"no table no such table": 2, "bad row": 2}
+    assert log_clocks(tmp_path) == list(range(many + 1))
+
+
 def test_rotation_by_size(tmp_path: Path) -> None:
     spool = writer_in(tmp_path, rotate_bytes=1)
     for index in range(3):

@@ -71,6 +71,12 @@ class JobLog:
         self._first: Tick | None = None
         self._limit_bytes = _MOST_BYTES
         self._tried: set[str] = set()
+        self._factor = 1
+        self._glance_due_ns = 0
+
+    def slow_down(self, factor: int) -> None:
+        """A look costs a fork: look, and glance at descriptors, only every `factor` periods."""
+        self._factor = factor
 
     def open(self, context: Context) -> Availability:
         """Nothing is read yet; the job may have no process."""
@@ -117,8 +123,8 @@ class JobLog:
         root, members = self._context.proc_root, self._context.members()
         passed_ns = None if self._scanned_ns is None else tick.mono_ns - self._scanned_ns
         is_news = members is not self._members and (passed_ns or 0) >= _NEW_MEMBERS_NS
-        is_old = passed_ns is None or passed_ns >= self.look_period_s * _NS
-        if not (is_news or is_old or any(not o.is_held(root) for o in self._found.outputs)):
+        is_old = passed_ns is None or passed_ns >= self.look_period_s * self._factor * _NS
+        if not (is_news or is_old or self._some_file_was_let_go(tick)):
             return False
         self._members, self._scanned_ns = members, tick.mono_ns
         self._found = find_outputs(root, members, self._context.uid)
@@ -126,9 +132,17 @@ class JobLog:
         before, self._tried = self._tried, {output.path for output in self._found.outputs}
         return not self._tried <= before
 
+    def _some_file_was_let_go(self, tick: Tick) -> bool:
+        """Asked every second, or as often as the governor allows."""
+        if self._context is None or tick.mono_ns < self._glance_due_ns:
+            return False
+        self._glance_due_ns = tick.mono_ns + int((self._factor - 0.5) * _NS)
+        root = self._context.proc_root
+        return any(not output.is_held(root) for output in self._found.outputs)
+
     def _is_due(self, tick: Tick) -> bool:
-        looked = self._looked
-        return looked is None or tick.mono_ns - looked.mono_ns >= self.look_period_s * _NS
+        looked, period_s = self._looked, self.look_period_s * self._factor
+        return looked is None or tick.mono_ns - looked.mono_ns >= period_s * _NS
 
     def _look(self, tick: Tick) -> None:
         """Ask for the new bytes of every file."""

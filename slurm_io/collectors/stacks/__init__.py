@@ -93,7 +93,7 @@ class StacksCollector:
         from slurm_io.frames.table import load_table
 
         self._context, self._wanted, self._program = context, wanted, program
-        self._rotation = Rotation(os.fspath(context.proc_root))
+        self._rotation = Rotation()
         self._frames = load_table()
         self._is_open = True
         if os.geteuid() == 0:

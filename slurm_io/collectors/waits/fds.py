@@ -14,6 +14,9 @@ from typing import Literal
 FdKind = Literal["file", "pipe", "inet", "unix", "gpu", "other"]
 
 _POLLFD = struct.Struct("<ihh")
+_PAGEMAP = struct.Struct("<Q")
+_PRESENT = 1 << 63
+_KIND = _PRESENT | 1 << 61  # the lower bit: of a file, or shared memory
 _MOST_POLLED = 4
 _FAMILY_ATTRIBUTE = "system.sockprotoname"
 _NO_STORAGE = ("/dev/", "/proc/", "/sys/", "/memfd:")
@@ -60,9 +63,9 @@ class FdReader:
         """The path a system call under way was given, made safe to store."""
         # In two pieces, because a read across the end of the mapping fails as a whole.
         first = _PAGE_BYTES - address % _PAGE_BYTES if address > 0 else 0
-        raw = self._read(f"{pid}/mem", min(first, _MOST_PATH_BYTES), address) if first else b""
+        raw = self._memory(pid, min(first, _MOST_PATH_BYTES), address) if first else b""
         if b"\0" not in raw and len(raw) == first:
-            raw += self._read(f"{pid}/mem", _MOST_PATH_BYTES, address + first)
+            raw += self._memory(pid, _MOST_PATH_BYTES, address + first)
         path, end, _rest = raw.partition(b"\0")
         return path.decode("utf-8", "replace") if end else None
 
@@ -74,9 +77,19 @@ class FdReader:
         """Descriptors of a poll(2) call under way; empty for many or when memory is closed."""
         if not 0 < count <= _MOST_POLLED:
             return []
-        raw = self._read(f"{pid}/mem", _POLLFD.size * count, address)
+        raw = self._memory(pid, _POLLFD.size * count, address)
         whole = len(raw) - len(raw) % _POLLFD.size
         return [fd for fd, _events, _revents in _POLLFD.iter_unpack(raw[:whole]) if fd >= 0]
+
+    def _memory(self, pid: int, size_bytes: int, address: int) -> bytes:
+        """Empty unless the page at `address` is in memory and of no file: a page of a file on a
+        mount that hangs would be waited for, and not even SIGKILL ends that."""
+        place = address // _PAGE_BYTES * _PAGEMAP.size
+        raw = self._read(f"{pid}/pagemap", _PAGEMAP.size, place) if address > 0 else b""
+        if len(raw) < _PAGEMAP.size or _PAGEMAP.unpack(raw)[0] & _KIND != _PRESENT:
+            return b""
+        within_page = min(size_bytes, _PAGE_BYTES - address % _PAGE_BYTES)
+        return self._read(f"{pid}/mem", within_page, address)
 
     def _family(self, pid: int, fd: int) -> FdKind:
         try:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from slurm_io.collectors.base import Row, Tick
 from slurm_io.collectors.waits.reading import Reading
@@ -11,6 +13,8 @@ from slurm_io.collectors.waits.targets import Target
 from slurm_io.store.schema import WAIT_CLASSES
 
 _STORAGE = WAIT_CLASSES.index("storage")
+COUNTED = frozenset(WAIT_CLASSES) - {"storage"}
+"""Classes that stand in the row without a mount."""
 _MOST_NAMES = 64
 _MOST_MOUNTS = 32
 
@@ -37,6 +41,14 @@ class _OfMount:
         _count(self.wchans, reading.wchan)
 
 
+class Look(NamedTuple):
+    """What one look at some processes found: a class for each of those that do not wait for
+    storage, reading and target of each that does."""
+
+    classes: Sequence[str]
+    storage: Sequence[tuple[Reading, Target]]
+
+
 @dataclass
 class Group:
     """All samples of one key."""
@@ -46,8 +58,17 @@ class Group:
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(WAIT_CLASSES, 0))
     mounts: dict[str | None, _OfMount] = field(default_factory=lambda: {None: _OfMount()})
 
-    def add_storage(self, reading: Reading, target: Target) -> None:
-        """One process that waits for storage."""
+    def add(self, look: Look) -> None:
+        """One pass."""
+        counts = self.counts
+        for wait_class in look.classes:
+            counts[wait_class] += 1
+        for reading, target in look.storage:
+            self._add_storage(reading, target)
+        self.passes += 1
+        self.processes = len(look.classes) + len(look.storage)
+
+    def _add_storage(self, reading: Reading, target: Target) -> None:
         has_room = target.mount in self.mounts or len(self.mounts) < _MOST_MOUNTS
         mount = target.mount if has_room else None
         self.mounts.setdefault(mount, _OfMount()).add(reading, target)
@@ -59,12 +80,11 @@ class Tally:
     def __init__(self) -> None:
         self._groups: dict[Key, Group] = {}
 
-    def start_pass(self, key: Key) -> Group:
-        """A pass found the rank in this phase; its processes are to be counted there."""
+    def group(self, key: Key) -> Group:
+        """Where the samples of this rank, role and phase are counted."""
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = Group()
-        group.passes += 1
         return group
 
     def rows(self, tick: Tick, interval_ns: int) -> list[Row]:

@@ -64,6 +64,7 @@ def _about_others(job: Job, others: tuple[str, ...], options: AttachOptions) -> 
     store = "/shared/DIR" if options.output is None else str(options.output.absolute())
     words = ["slurm-io", "attach", job.name, "--node", "%h", "-o", store]
     words += ["--duration", f"{options.duration_s:g}"]
+    words += ["--stacks"] if options.stacks else []
     return (
         "Slurm lets only the owner start steps in a job, so root does not reach "
         f"{compress(others)}; at the same time, with a store that all nodes share: "

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slurm_io.errors import HostError, StoreError
-from slurm_io.model import JobIdentity, SamplerSpec
+from slurm_io.model import STACKS_SHARE, JobIdentity, SamplerSpec
 from slurm_io.runner.attach.load_hook import HookInside, load_into
 from slurm_io.runner.attach.place import AttachOptions, give_back, take
 from slurm_io.runner.attach.result import why_not
@@ -49,6 +49,7 @@ def spec_of_job(
         mode="slurm",
         spool="",
         ring_dir="",
+        stacks_share=_stacks_share(options),
         attached_by=os.getpid(),
         idle_exit_s=_IDLE_EXIT_S,
         max_lifetime_s=options.duration_s + GRACE_S,
@@ -65,11 +66,16 @@ def spec_of_tree(
         mode="user",
         spool="",
         ring_dir="",
+        stacks_share=_stacks_share(options),
         root_pid=root[0],
         root_starttime=root[1],
         attached_by=os.getpid(),
         max_lifetime_s=options.duration_s + GRACE_S,
     )
+
+
+def _stacks_share(options: AttachOptions) -> float:
+    return STACKS_SHARE if options.stacks else 0.0
 
 
 def record(

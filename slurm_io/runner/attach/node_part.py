@@ -1,9 +1,10 @@
 """What srun starts on every node of a job: ``python -m slurm_io.runner.attach.node_part``.
 
-Usage: ``node_part STORE DURATION_S [load-hook]``. The store is one that the attach on the other end
-of srun has opened; job and nodes stand in it. Signals that mean the end stop the sampling and let
-the delivery finish: SIGUSR1 comes from the attach, SIGTERM from Slurm when the job ends. Sealing is
-done here, the analysis is not: it needs 150 MB and more, and here they would be the job's.
+Usage: ``node_part STORE DURATION_S [load-hook] [stacks]``. The store is one that the attach on the
+other end of srun has opened; job and nodes stand in it. Signals that mean the end stop the sampling
+and let the delivery finish: SIGUSR1 comes from the attach, SIGTERM from Slurm when the job ends.
+Sealing is done here, the analysis is not: it needs 150 MB and more, and here they would be the
+job's.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from slurm_io.runner.place import node_name
 
 _PATIENCE_S = 5.0
 LOAD_HOOK = "load-hook"
+STACKS = "stacks"
 
 
 def main(arguments: list[str]) -> int:
@@ -29,7 +31,10 @@ def main(arguments: list[str]) -> int:
     node = node_name(os.environ)
     try:
         store, duration_s = Path(arguments[0]), float(arguments[1])
-        notices = _record(store, node, AttachOptions(duration_s, load_hook=LOAD_HOOK in arguments))
+        options = AttachOptions(
+            duration_s, load_hook=LOAD_HOOK in arguments, stacks=STACKS in arguments
+        )
+        notices = _record(store, node, options)
     except (SlurmIoError, OSError) as error:
         _say(node, str(error))
         return 3

@@ -35,6 +35,7 @@ class AttachOptions:
     output: Path | None = None
     nodes: tuple[str, ...] = ()
     load_hook: bool = False
+    stacks: bool = False
     as_json: bool = False
 
 
@@ -47,6 +48,8 @@ def identity_of(target: Target) -> JobIdentity:
     for name in ("SLURM_CLUSTER_NAME", "SLURM_JOB_PARTITION", "SLURM_JOB_ACCOUNT"):
         if not _PLAIN.fullmatch(kept.get(name, "")):
             kept.pop(name, None)
+    if not re.fullmatch(r"[0-9]{1,10}", kept.get("SLURM_ARRAY_JOB_ID", "0"), re.ASCII):
+        del kept["SLURM_ARRAY_JOB_ID"]
     name = kept.get("SLURM_JOB_NAME", "")
     if not name.isprintable() or len(name) > 256:
         del kept["SLURM_JOB_NAME"]

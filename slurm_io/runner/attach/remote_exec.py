@@ -1,8 +1,9 @@
 """``sys.remote_exec`` from outside: which interpreter may call it on which process, and the call.
 
 Both ends must be the same minor version (PEP 768), so the caller is our own interpreter where it
-fits, else the target's own program, run as the target's user: root never executes what a user put
-there. The kernel asks for ptrace rights: the same user where Yama allows it, or root.
+fits, else the target's own program, run as the target's user and in the target's control groups:
+root never executes what a user put there, and it does not carry it out of the job's limits either.
+The kernel asks for ptrace rights: the same user where Yama allows it, or root.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from slurm_io.collectors.stacks.recording import join_cgroups, owner_in
 from slurm_io.errors import HostError
-from slurm_io.host.read import read_optional_text
+from slurm_io.host.probe import probe
+from slurm_io.host.read import read_optional_text, read_text
+from slurm_io.store.run_as import drop_privileges
 
 FIRST_VERSION = (3, 14)
 _TIMEOUT_S = 20.0
@@ -27,10 +31,10 @@ _MAPS_LIMIT_BYTES = 8 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Caller:
-    """The program that calls, and the user it runs as (None = as we do)."""
+    """The program that calls, and the user it runs as, by way of the target (None = as we do)."""
 
     program: str
-    user: tuple[int, int] | None = None
+    uid: int | None = None
 
 
 def find_caller(pid: int, uid: int) -> Caller:
@@ -50,10 +54,21 @@ def find_caller(pid: int, uid: int) -> Caller:
 
 def call(caller: Caller, pid: int, script: str) -> None:
     """Have process `pid` run the file `script` when it comes to it. HostError when refused."""
-    user, group = caller.user or (None, None)
+    if caller.uid is None:
+        failed = _call(caller.program, pid, script)
+    else:
+        words = (caller.program, pid, script, caller.uid)
+        answer = probe(_call_as_owner, *words, timeout_s=_TIMEOUT_S + 2)
+        failed = answer.value if answer.state == "ok" else answer.reason
+    if failed is not None:
+        raise HostError(str(failed))
+
+
+def _call(program: str, pid: int, script: str) -> str | None:
+    """Why it failed; None when it did not."""
     try:
         done = subprocess.run(
-            [caller.program, "-I", "-S", "-c", _CALL, str(pid), script],
+            [program, "-I", "-S", "-c", _CALL, str(pid), script],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -61,17 +76,23 @@ def call(caller: Caller, pid: int, script: str) -> None:
             cwd="/",
             timeout=_TIMEOUT_S,
             check=False,
-            user=user,
-            group=group,
-            extra_groups=None if caller.user is None else [],
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise HostError(f"cannot start {caller.program}: {error}") from error
-    if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise HostError(
-            f"process {pid} refuses: {_reason(said[-1] if said else 'no reason given')}"
-        )
+        return f"cannot start {program}: {error}"
+    if done.returncode == 0:
+        return None
+    said = done.stderr.decode(errors="replace").strip().splitlines()
+    return f"process {pid} refuses: {_reason(said[-1] if said else 'no reason given')}"
+
+
+def _call_as_owner(program: str, pid: int, script: str, uid: int) -> str | None:
+    """In a child that becomes the target's user for good. Raises OSError, HostError, StoreError."""
+    owner = owner_in(read_text(f"/proc/{pid}/status"))
+    if owner is None or owner.uid != uid:
+        return f"process {pid} runs under another user by now"
+    join_cgroups(read_text(f"/proc/{pid}/cgroup"), Path("/sys"))
+    drop_privileges(owner.uid, owner.gid, owner.groups)
+    return _call(program, pid, script)
 
 
 def python_version(pid: int, proc_root: Path = Path("/proc")) -> tuple[int, int] | None:
@@ -93,7 +114,6 @@ def _program_of(pid: int, uid: int) -> Caller:
     try:
         program = link.readlink()
         same = os.path.samestat(program.stat(), link.stat())
-        group = Path(f"/proc/{pid}").stat().st_gid
     except OSError:
         same = False
     if not same:
@@ -103,7 +123,7 @@ def _program_of(pid: int, uid: int) -> Caller:
         )
     if os.geteuid() == uid:
         return Caller(str(program))
-    return Caller(str(program), (uid, group))
+    return Caller(str(program), uid)
 
 
 def _reason(line: str) -> str:

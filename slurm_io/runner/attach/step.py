@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import IO, Self
 
 import slurm_io
-from slurm_io.runner.attach.node_part import LOAD_HOOK
+from slurm_io.runner.attach.node_part import LOAD_HOOK, STACKS
 from slurm_io.runner.attach.place import AttachOptions
 from slurm_io.runner.attach.result import tell
 from slurm_io.slurm.hostlist import compress
@@ -48,6 +48,7 @@ def command(job: Job, nodes: tuple[str, ...], store: Path, options: AttachOption
         str(store),
         f"{options.duration_s:g}",
         *([LOAD_HOOK] if options.load_hook else []),
+        *([STACKS] if options.stacks else []),
     ]
 
 

@@ -17,6 +17,7 @@ from slurm_io.errors import ConfigError
 from slurm_io.model import SamplerSpec
 from slurm_io.runner.attach.target import environ_of
 from slurm_io.sampler.discovery import Discovery
+from slurm_io.sampler.relay import Relay
 
 RING_DIR = "SLURM_IO_RING_DIR"
 _POLL_S = 0.25
@@ -38,19 +39,27 @@ def survey(spec: SamplerSpec, patience_s: float) -> Survey:
     """Look until a process is found, `patience_s` at most (Slurm may have to be asked)."""
     discovery = Discovery(spec)
     until_s = time.monotonic() + patience_s
+    relay = Relay(Path(spec.proc_root), discovery.leave_out, discovery.take_back)
     try:
-        while True:
-            discovery.refresh({})
-            members = discovery.members()
-            if members or time.monotonic() >= until_s:
-                break
-            time.sleep(_POLL_S)
+        members, ranks, environs = relay.run(lambda: _look(discovery, until_s))
     finally:
         discovery.close()
+    return Survey(members, ranks, ring_dir_named_by(environs, spec.job.uid), (environs or [{}])[0])
+
+
+def _look(
+    discovery: Discovery, until_s: float
+) -> tuple[Sequence[Member], Sequence[Member], list[Mapping[str, str]]]:
+    """Members, ranks among them, environments. Begun again when it hung at a process."""
+    while True:
+        discovery.refresh({})
+        members = discovery.members()
+        if members or time.monotonic() >= until_s:
+            break
+        time.sleep(_POLL_S)
     ranks = [member for member in members if member.role == "rank"]
     environs = [environ_of(member.pid) for member in (ranks or members)[:_MOST_ASKED]]
-    environs = [environ for environ in environs if environ]
-    return Survey(members, ranks, ring_dir_named_by(environs, spec.job.uid), (environs or [{}])[0])
+    return members, ranks, [environ for environ in environs if environ]
 
 
 def ring_dir_named_by(environs: Sequence[Mapping[str, str]], uid: int) -> str | None:

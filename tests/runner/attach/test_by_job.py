@@ -69,6 +69,8 @@ def test_srun_is_told_every_node_once_beside_the_jobs_own_steps(
     ]  # fmt: skip
     hooked = step.command(JOB, ("n1",), Path("/s"), replace(OPTIONS, load_hook=True))
     assert hooked[-1] == "load-hook"
+    both = step.command(JOB, ("n1",), Path("/s"), replace(OPTIONS, load_hook=True, stacks=True))
+    assert both[-2:] == ["load-hook", "stacks"]
     component = replace(JOB, name="11+1", job_id="12", nodes=("n1",))
     assert {"--jobid=11", "--het-group=1"} <= set(
         step.command(component, ("n1",), Path("/s"), OPTIONS)

@@ -14,7 +14,10 @@ from typing import Any
 
 import pytest
 
+from slurm_io.collectors.stacks.program import find_py_spy
 from slurm_io.runner.place import ring_dir_prefix
+from tests.labs.hung_exec import hung_exec
+from tests.labs.slowfs import fuse_missing
 from tests.runner.attach.trees import (
     SLURM_IO,
     attach,
@@ -127,6 +130,18 @@ def test_report_text_goes_to_stdout_and_where_it_lies_to_stderr(attached: Attach
     assert "watching process" in attached.done.stderr
     assert "2 ranks" in attached.done.stderr
     assert str(attached.store) in attached.done.stderr
+
+
+@pytest.mark.skipif(find_py_spy(os.environ.get("PATH")) is None, reason="py-spy is not installed")
+def test_stacks_are_recorded_when_they_are_asked_for(tmp_path: Path) -> None:
+    """Of ranks that only their environment tells of; too few here to stand for the hook."""
+    with training(tmp_path) as tree:
+        words = ("--pid", str(tree.pid), "-o", "out", "--duration", "9", "--stacks")
+        done = attach(tmp_path, *words)
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "out/report.json").read_text())
+    assert report["coverage"]["stacks"] == "on"
+    assert report["verdict"] == "not-proven"
 
 
 def test_the_end_of_the_tree_ends_the_attach(tmp_path: Path) -> None:
@@ -242,3 +257,42 @@ def test_a_second_attach_does_not_take_the_store_of_the_first(tmp_path: Path) ->
     assert "already holds a run" in done.stderr
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["job.json"]
     assert list(tree.tmp.iterdir()) == []
+
+
+@pytest.mark.skipif(fuse_missing() is not None, reason=str(fuse_missing()))
+def test_a_process_that_hangs_in_execve_is_refused_in_one_line(tmp_path: Path) -> None:
+    with hung_exec(tmp_path / "slow") as hung:
+        hung.hang()
+        command = [sys.executable, "-m", "slurm_io", "attach", "--pid", str(hung.pid)]
+        said = subprocess.run(
+            [*command, "-o", str(tmp_path / "seen"), "--duration", "3"],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=20,
+        )
+        hung.release()
+    assert said.returncode == 3
+    assert f"process {hung.pid} hangs: /proc/{hung.pid}/" in said.stderr
+    assert len(said.stderr.splitlines()) == 1
+
+
+@pytest.mark.skipif(fuse_missing() is not None, reason=str(fuse_missing()))
+def test_a_process_that_hangs_elsewhere_keeps_no_attach_waiting(tmp_path: Path) -> None:
+    with hung_exec(tmp_path / "slow") as hung:
+        busy = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+        hung.hang()
+        command = [sys.executable, "-m", "slurm_io", "attach", "--pid", str(busy.pid)]
+        try:
+            said = subprocess.run(
+                [*command, "-o", str(tmp_path / "seen"), "--duration", "3"],
+                check=False,
+                capture_output=True,
+                text=True,
+                timeout=44,
+            )
+        finally:
+            hung.release()
+            busy.kill()
+            busy.wait()
+    assert said.returncode == 0, said.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from slurm_io.runner.attach.remote_exec import Caller, call, find_caller, python
 from slurm_io.runner.attach.survey import Survey
 from tests.hook.test_interpreters import FOUND
 from tests.hook.test_late import stand_in
+from tests.labs.cgroups import SlurmGroups, Version, groups_missing
 from tests.runner.attach.trees import wait_until
 from tests.sampler.ring_maker import starttime_of
 
@@ -242,3 +244,37 @@ def test_a_python_that_was_told_to_take_no_scripts(start: Callable[..., Member])
     rank = start("never", python=FOUND["3.14"], PYTHON_DISABLE_REMOTE_DEBUG="1")
     (notice,) = load_into(seen(rank), os.getuid()).notices
     assert "Remote debugging is not enabled" in notice
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_a_users_python_is_run_as_the_user_inside_his_jobs_groups(version: Version) -> None:
+    missing = groups_missing(version)
+    if missing is not None:
+        pytest.skip(missing)
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:  # a folder that the user can reach
+        folder = Path(name)
+        os.chown(folder, 65534, 65534)
+        program = folder / "python3.14"
+        program.write_text(f"#!/bin/sh\ncat /proc/self/cgroup >{folder}/groups\nid >{folder}/id\n")
+        program.chmod(0o755)
+        sleeper = subprocess.Popen(
+            ["sleep", "60"], user=65534, group=65534, extra_groups=[65533], start_new_session=True
+        )
+        try:
+            with SlurmGroups(version) as groups:
+                groups.make("12", uid=65534)
+                groups.put("12", sleeper.pid, uid=65534)
+                try:
+                    call(Caller(str(program), 65534), sleeper.pid, "/nowhere.py")
+                    theirs = Path(f"/proc/{sleeper.pid}/cgroup").read_text()
+                    assert (folder / "groups").read_text() == theirs
+                    words = (folder / "id").read_text()
+                    assert "uid=65534" in words and "65533" in words and "=0(" not in words
+                    with pytest.raises(HostError, match="another user"):
+                        call(Caller(str(program), 65532), sleeper.pid, "/nowhere.py")
+                finally:
+                    sleeper.kill()
+                    sleeper.wait()
+        finally:
+            sleeper.kill()
+            sleeper.wait()
