@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from slurm_io.analysis.by_stacks import names_of
 from slurm_io.analysis.devices import went_back
 from slurm_io.analysis.facts import sources_of, whole
 from slurm_io.analysis.inputs import NodeView
@@ -133,13 +134,48 @@ def _hook(picture: Picture) -> list[Missing]:
             "watched from outside: without the hook nobody times a batch; start the job under "
             "`slurm-io run`, or attach with --load-hook (Python 3.14 and newer)"
         )
-        return [Missing("hook", why)]
+        return [Missing("hook", why + _stand_in(picture)), *_unmeasured(picture)]
     if not timeline.processes:
         why = (
-            "no process reported a batch: not PyTorch, python -I/-S/-E, PYTHONPATH reset by the "
-            "job, or the job ended first; wrap other loaders with slurm_io_hook.watch(loader)"
+            "no process reported a batch: not PyTorch, python -I/-S/-E, SLURM_IO_HOOK=0, "
+            "PYTHONPATH reset by the job, or the job ended first; wrap other loaders with "
+            "slurm_io_hook.watch(loader)"
+        )
+        return [Missing("hook", why + _stand_in(picture)), *_unmeasured(picture)]
+    return _of_hooked(picture) + _beside_hooked(picture)
+
+
+def _stand_in(picture: Picture) -> str:
+    """What stood for the hook, or what could have."""
+    seen = picture.by_stacks
+    if seen is not None and not seen.refusal:
+        return "; stacks stand for it"
+    if seen is None and _table_state(picture, "stacks") == "off":
+        return "; with profile=full (run --stacks, attach --stacks) stacks can stand for it"
+    return ""
+
+
+def _beside_hooked(picture: Picture) -> list[Missing]:
+    """Ranks of a job that has hooked ones: in none of its shares."""
+    seen = picture.by_stacks
+    waiting = [] if seen is None else seen.looks.ranks
+    if seen is not None and waiting:
+        wait = seen.found["data_wait"]
+        why = (
+            f"{names_of(waiting)} had none and {'is' if len(waiting) == 1 else 'are'} in none of "
+            f"the shares; stacks show data wait in {wait.value:.1%} of the time "
+            f"({wait.low:.1%} to {wait.high:.1%})"
         )
         return [Missing("hook", why)]
+    told = ranks_told(picture.store)
+    if not told:
+        return []
+    who = "1 rank" if told == 1 else f"{told} ranks"
+    return [Missing("hook", f"{who} timed no batch: without a hook, or never reading")]
+
+
+def _of_hooked(picture: Picture) -> list[Missing]:
+    timeline = picture.timeline
     gap_s = sum(process.gap_s for process in timeline.processes)
     found = []
     if gap_s > 0:
@@ -147,10 +183,14 @@ def _hook(picture: Picture) -> list[Missing]:
     if not any(process.stepped for process in timeline.processes):
         why = "no optimizer step was seen: every loader counts as training"
         found.append(Missing("optimizer steps", why))
-    if picture.is_unmeasured:
-        why = "GPU idle time behind waits was not measured: the range allows for queued GPU work"
-        found.append(Missing("gpu", why))
-    return found
+    return found + _unmeasured(picture)
+
+
+def _unmeasured(picture: Picture) -> list[Missing]:
+    if not picture.is_unmeasured:
+        return []
+    why = "GPU idle time behind waits was not measured: the range allows for queued GPU work"
+    return [Missing("gpu", why)]
 
 
 def _rules(answers: Mapping[str, Answer]) -> list[Missing]:
@@ -173,7 +213,7 @@ def _hook_state(picture: Picture) -> str:
     if not picture.timeline.processes:
         return "off"
     gaps = any(process.gap_s > 0 for process in picture.timeline.processes)
-    return "partial" if gaps else "on"
+    return "partial" if gaps or picture.by_stacks is not None else "on"
 
 
 def _waits_state(picture: Picture) -> str:

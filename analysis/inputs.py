@@ -74,10 +74,14 @@ class CompactedView(Protocol):
 
 @dataclass
 class Tables:
-    """Reads tables of a store; what could not be read is noted in `damage` as (what, why)."""
+    """Reads tables of a store; what could not be read is noted in `damage` as (what, why).
+
+    `kept`: results that are dear to compute and asked for more than once, by name.
+    """
 
     store: StoreView
     damage: list[tuple[str, str]] = field(default_factory=list)
+    kept: dict[str, tuple[object, Any]] = field(default_factory=dict, repr=False)
 
     def frame(self, table: str, columns: Sequence[str], every: int = 1) -> pl.DataFrame:
         """`columns` of `table` over all nodes, with a ``node`` column in front.

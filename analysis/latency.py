@@ -12,15 +12,17 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from slurm_io.analysis.batches import NS
 from slurm_io.analysis.causes import Causes
 from slurm_io.analysis.inputs import Tables
-from slurm_io.analysis.seconds import with_second
+from slurm_io.analysis.process_table import loader_processes
 
 _PROCESS_COLUMNS = (
     "mono_ns", "interval_ns", "rank", "role", "majflt", "syscr", "rchar_bytes", "read_bytes",
     "blkio_delay_ns",
 )  # fmt: skip
 _KEYS = ["node", "rank", "role", "sec"]
+_MOST_SECONDS = 60  # of one row: what it covers beyond that is left out
 
 
 @dataclass(frozen=True)
@@ -34,20 +36,29 @@ class ReadLatency:
 
 
 def read_latency(tables: Tables, causes: Causes) -> ReadLatency | None:
-    """None when no process was ever seen in a storage wait."""
+    """None when no process was ever seen in a storage wait. Computed once for these `causes`."""
+    known = tables.kept.get("read_latency")
+    if known is None or known[0] is not causes:
+        known = tables.kept["read_latency"] = (causes, _read_latency(tables, causes))
+    found: ReadLatency | None = known[1]
+    return found
+
+
+def _read_latency(tables: Tables, causes: Causes) -> ReadLatency | None:
     waits = _storage_seconds(causes.samples)
     if waits.is_empty():
         return None
     counts = _counts(tables, causes, waits)
-    both = waits.join(counts, on=_KEYS, how="inner")
+    both = waits.join(counts.select(_KEYS).unique(), on=_KEYS, how="semi")
     if both.is_empty():
         return ReadLatency(float(waits["storage_s"].sum()), None, None, None)
-    known = both.drop_nulls("calls")
-    delay_ns = both["blkio_delay_ns"].drop_nulls()
+    counts = counts.unique("row")
+    known = counts.drop_nulls("calls")
+    delay_ns = counts["blkio_delay_ns"].drop_nulls()
     return ReadLatency(
         storage_s=float(both["storage_s"].sum()),
-        calls=int(known["calls"].sum()) if not known.is_empty() else None,
-        bytes=int(known["moved"].fill_null(0).sum()),
+        calls=round(known["calls"].sum()) if not known.is_empty() else None,
+        bytes=round(known["moved"].fill_null(0).sum()),
         blkio_s=float(delay_ns.sum()) / 1e9 if not delay_ns.is_empty() else None,
     )
 
@@ -67,20 +78,39 @@ def _storage_seconds(samples: pl.DataFrame) -> pl.DataFrame:
 
 
 def _counts(tables: Tables, causes: Causes, waits: pl.DataFrame) -> pl.DataFrame:
-    """Read calls and faults, bytes moved and delay of the processes in the seconds of `waits`."""
-    raw = tables.frame("process", _PROCESS_COLUMNS, causes.every)
-    raw = raw.drop_nulls(["mono_ns", "interval_ns"])
-    raw = raw.filter(pl.col("role").is_in(["rank", "worker"]))
-    placed = with_second(raw.with_columns(pl.col("rank").fill_null(-1)), causes.phases)
+    """Read calls and faults, bytes moved and delay of the process rows that cover a second of
+    `waits`; a row (`row` numbers it) comes once for each of those seconds.
+
+    A row can cover many seconds, and counts as a whole, which makes the quotient smaller, never
+    larger. Where only each so many-th second of the waits was looked at, that part of it counts.
+    """
+    raw = loader_processes(tables, causes.every).select("node", *_PROCESS_COLUMNS)
+    placed = _covered(raw.filter(pl.col("interval_ns") > 0), causes.phases)
+    weight = 1.0 if causes.every == 1 else pl.max_horizontal(1 / pl.col("n_sec"), 1 / causes.every)
     here = placed.join(waits.select(_KEYS), on=_KEYS, how="semi")
-    moved = pl.max_horizontal("rchar_bytes", "read_bytes")
-    return here.group_by(_KEYS).agg(
+    return here.select(
+        *_KEYS,
+        "row",
         # Faults alone are not enough: without the right to read /proc/PID/io calls are unknown.
-        pl.when(pl.col("syscr").count() == pl.len())
-        .then(pl.col("syscr").sum() + pl.col("majflt").sum())
-        .alias("calls"),
-        moved.sum().alias("moved"),
-        pl.when(pl.col("blkio_delay_ns").count() > 0)
-        .then(pl.col("blkio_delay_ns").sum())
-        .alias("blkio_delay_ns"),
+        ((pl.col("syscr") + pl.col("majflt").fill_null(0)) * weight).alias("calls"),
+        (pl.max_horizontal("rchar_bytes", "read_bytes") * weight).alias("moved"),
+        pl.col("blkio_delay_ns") * weight,
+    )
+
+
+def _covered(rows: pl.DataFrame, phases: pl.DataFrame) -> pl.DataFrame:
+    """Each row once for every second it covers (`sec`), with their number `n_sec` and its `row`."""
+    half_ns = pl.min_horizontal(pl.col("interval_ns"), NS) // 2
+    end = pl.col("mono_ns") - pl.col("border") - half_ns
+    start = pl.col("mono_ns") - pl.col("border") - pl.col("interval_ns") + half_ns
+    longest = pl.min_horizontal(end // NS - start // NS, _MOST_SECONDS - 1)
+    placed = rows.with_row_index("row").join(phases, on="node")
+    return (
+        placed.with_columns((end // NS).alias("last"), longest.alias("more"))
+        .with_columns(
+            pl.int_ranges(pl.col("last") - pl.col("more"), pl.col("last") + 1).alias("sec"),
+            (pl.col("more") + 1).alias("n_sec"),
+        )
+        .explode("sec")
+        .drop("border", "last", "more")
     )

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import polars as pl
 
 from slurm_io.analysis.bounds import Range, storage_range, with_checkpoint
+from slurm_io.analysis.by_stacks import ByStacks, see_by_stacks
 from slurm_io.analysis.causes import Causes, find_causes
 from slurm_io.analysis.gpus import Gpus, count_gpus
 from slurm_io.analysis.inputs import StoreView, Tables
 from slurm_io.analysis.lockstep import find_units
 from slurm_io.analysis.losses import Losses, add_up
+from slurm_io.analysis.reads import Reads, find_reads
 from slurm_io.analysis.steps import find_steps
 from slurm_io.analysis.thresholds import Thresholds
 from slurm_io.analysis.timeline import Timeline, read_timeline
@@ -25,7 +27,11 @@ Confidence = Literal["proven", "likely", "not-proven"]
 
 @dataclass(frozen=True)
 class Picture:
-    """One job, measured. `data_storage` covers data waits, `storage` checkpoints too."""
+    """One job, measured. `data_storage` covers data waits, `storage` checkpoints too.
+
+    `by_stacks`: what stacks tell of ranks without a hook. Where no rank had one
+    (:attr:`is_hookless`) causes, losses and ranges are made from it; where some had, nothing is.
+    """
 
     store: StoreView
     tables: Tables
@@ -39,6 +45,20 @@ class Picture:
     where: Where
     witnesses: tuple[Witness, ...]
     variance: StepVariance | None
+    by_stacks: ByStacks | None
+    reads: Reads | None = None
+
+    @property
+    def is_hookless(self) -> bool:
+        """Whether stacks stand for the hook: it timed no batch of this job."""
+        return self.by_stacks is not None and not self.timeline.processes
+
+    def is_sure(self, found: str, limit: float) -> bool:
+        """Whether something reaches `limit` for certain. Hooks time it; stacks are samples, and the
+        lower end of what they say must. `found`: see :class:`.by_stacks.ByStacks`."""
+        if self.by_stacks is None or not self.is_hookless:
+            return True
+        return self.by_stacks.is_sure(found, limit)
 
     @property
     def steps(self) -> int:
@@ -88,7 +108,10 @@ class Picture:
 
     @property
     def is_unmeasured(self) -> bool:
-        """CUDA was in use and nobody measured the GPU's idle time."""
+        """CUDA was in use and nobody measured the GPU's idle time. Without a hook nobody measures
+        it, and a job that has GPUs is taken to use them."""
+        if self.is_hookless:
+            return _has_gpus(self.store, self.tables)
         rows = self.causes.rows
         return bool((rows["cuda"] & rows["gpu_idle_s"].is_null()).any())
 
@@ -112,7 +135,14 @@ def take_picture(store: StoreView, thresholds: Thresholds) -> Picture:
     units = find_units(store, timeline, steps, thresholds.lockstep)
     losses = add_up(steps, timeline, units, gpus, thresholds.lockstep)
     data = storage_range(losses, causes.evidence, thresholds)
+    by_stacks = see_by_stacks(tables, timeline, store, thresholds)
+    stands = by_stacks is not None and not timeline.processes and not by_stacks.refusal
+    if by_stacks is not None and stands:
+        causes = replace(by_stacks.causes.causes, rows=causes.rows)
+        losses = by_stacks.losses
+        data = _as_exposed(by_stacks, _has_gpus(store, tables))
     where = find_where(causes, losses, timeline)
+    reads = find_reads(tables, timeline, causes, thresholds)
     return Picture(
         store=store,
         tables=tables,
@@ -122,8 +152,36 @@ def take_picture(store: StoreView, thresholds: Thresholds) -> Picture:
         gpus=gpus,
         losses=losses,
         data_storage=data,
-        storage=with_checkpoint(data, losses.share("ckpt")),
+        storage=_with_saves(data, losses, by_stacks if stands else None),
         where=where,
-        witnesses=hear_witnesses(tables, causes, where.fstypes, thresholds),
+        witnesses=hear_witnesses(tables, causes, where.fstypes, thresholds, reads),
         variance=step_variance(losses, thresholds.variance),
+        reads=reads,
+        by_stacks=by_stacks,
+    )
+
+
+def _has_gpus(store: StoreView, tables: Tables) -> bool:
+    asked_for = store.job.gpus_on_node if store.job is not None else None
+    return bool(asked_for) or not tables.frame("gpu", ("ts_ns",)).is_empty()
+
+
+def _as_exposed(by_stacks: ByStacks, has_gpus: bool) -> Range:
+    """As :mod:`.exposure` has it: GPU work queued before a wait may have hidden as much of it as a
+    step has work of its own, so the lower end is less by that."""
+    seen = by_stacks.found["data_storage"]
+    if not has_gpus:
+        return seen
+    own_work = 1 - by_stacks.found["data_wait"].value
+    return Range(max(0.0, seen.low - own_work), seen.value, seen.high)
+
+
+def _with_saves(data: Range, losses: Losses, by_stacks: ByStacks | None) -> Range:
+    """Data waits and blocking checkpoints; by stacks checkpoints have an interval of their own."""
+    if by_stacks is None:
+        return with_checkpoint(data, losses.share("ckpt"))
+    saves = by_stacks.found["ckpt"]
+    # Each end at once is wider than it must be, and never too narrow.
+    return Range(
+        data.low + saves.low, min(1.0, data.value + saves.value), min(1.0, data.high + saves.high)
     )

@@ -7,7 +7,8 @@ to whatever the workers queued between: in each second it is split over storage 
 second's own samples are. Seconds without storage samples keep all of theirs: a loader that burns
 CPU on too few cores stays a CPU matter.
 
-Only for workers. A rank's own counter holds its training step too.
+Only for workers: a rank's own counter holds its training step too. Where nobody knows which of a
+rank's samples were its step (:mod:`.stack_own`), both are of all its time, and comparable again.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import polars as pl
 
 from slurm_io.analysis.inputs import Tables
+from slurm_io.analysis.process_table import loader_processes
 from slurm_io.analysis.samples import COUNTS
 
 _COLUMNS = ("mono_ns", "interval_ns", "rank", "role", "cpu_ns")
@@ -27,10 +29,8 @@ def relieve(
     workers = samples.filter(pl.col("role") == "worker")
     if workers.is_empty():
         return evidence
-    shares = _runnable(workers).join(_running(workers, tables, every), on="proc", how="left")
-    # Of what looked like CPU, the part that was; unknown or noisy counters change nothing.
-    real = (pl.col("running") / pl.col("runnable")).clip(0, 1).fill_null(1).fill_nan(1)
-    joined = evidence.join(shares.select("proc", real.alias("real")), on="proc", how="left")
+    shares = really_running(workers, tables, every, "worker")
+    joined = evidence.join(shares, on="proc", how="left")
     queued = pl.col("cpu") * (1 - pl.col("real").fill_null(1))
     blocked = pl.col("storage") + pl.col("net")
     moved = queued * blocked / (blocked + pl.col("cpu") - queued)
@@ -45,23 +45,32 @@ def relieve(
     ).select(evidence.columns)
 
 
+def really_running(samples: pl.DataFrame, tables: Tables, every: int, role: str) -> pl.DataFrame:
+    """(proc, real): of what looked like CPU in `samples` of that role, the part that was; unknown
+    or noisy counters change nothing (1)."""
+    running = _running(samples, tables, every, role)
+    shares = _runnable(samples).join(running, on="proc", how="left")
+    real = (pl.col("running") / pl.col("runnable")).clip(0, 1).fill_null(1).fill_nan(1)
+    return shares.select("proc", real.alias("real"))
+
+
 def _runnable(workers: pl.DataFrame) -> pl.DataFrame:
     """(proc, runnable): share of the workers' samples, in all phases, that looked like CPU."""
     total = pl.sum_horizontal(pl.col(f"n_{name}").sum() for name in COUNTS)
     return workers.group_by("proc").agg((pl.col("n_cpu").sum() / total).alias("runnable"))
 
 
-def _running(workers: pl.DataFrame, tables: Tables, every: int) -> pl.DataFrame:
-    """(proc, running): CPU time of the workers over their time, while they were sampled."""
+def _running(workers: pl.DataFrame, tables: Tables, every: int, role: str) -> pl.DataFrame:
+    """(proc, running): CPU time of the processes over their time, while they were sampled."""
     spans = workers.group_by("proc", "node", "rank").agg(
         (pl.col("mono_ns") - pl.col("interval_ns")).min().alias("from"),
         pl.col("mono_ns").max().alias("to"),
     )
     counters = (
-        tables.frame("process", _COLUMNS, every)
-        .filter(pl.col("role") == "worker")
-        .drop_nulls(["mono_ns", "interval_ns", "cpu_ns"])
-        .with_columns(pl.col("rank").fill_null(-1))
+        loader_processes(tables, every)
+        .select("node", *_COLUMNS)
+        .filter(pl.col("role") == role)
+        .drop_nulls("cpu_ns")
     )
     inside = counters.join(spans, on=["node", "rank"]).filter(
         (pl.col("mono_ns") > pl.col("from")) & (pl.col("mono_ns") <= pl.col("to") + 1_000_000_000)

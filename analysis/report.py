@@ -3,7 +3,8 @@
 Shares are fractions 0..1 of ``idle.base`` (``startup_share``: of start-up and training together).
 Unknown is null. Times are UTC, ISO 8601. Keys that are there only when the job's own log told of
 steps (docs/joblog.md): ``coverage.log``, and without a hook ``time.source``. Only where a job was
-attached to and no hook timed a batch: ``outside``.
+attached to and no hook timed a batch: ``outside``. Only where the processes' reads were counted:
+``reads`` (:mod:`.read_report`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from slurm_io.analysis.log_check import LogCheck, check_log, time_by_log
 from slurm_io.analysis.outside import is_attached, outside, ranks_told
 from slurm_io.analysis.overhead import overhead
 from slurm_io.analysis.picture import Picture, take_picture
+from slurm_io.analysis.read_report import read_report
 from slurm_io.analysis.rules.base import RULES, Answer, Finding, iso
+from slurm_io.analysis.similar import mount_types, similar
 from slurm_io.analysis.thresholds import Thresholds
 from slurm_io.analysis.verdict import decide
 
@@ -31,12 +34,17 @@ _SEVERITY_ORDER = ("bad", "warn", "info")
 
 def build_report(store: StoreView, thresholds: Thresholds) -> dict[str, Any]:
     """Measure, judge, and put together."""
-    picture = take_picture(store, thresholds)
+    return report_of(take_picture(store, thresholds))
+
+
+def report_of(picture: Picture) -> dict[str, Any]:
+    """Judge what was measured, and put together."""
+    store = picture.store
     answers = {name: rule().judge(picture) for name, rule in RULES.discover().items()}
     verdict = decide(picture, answers)
     asked = asked_of(store)
     log = check_log(picture)
-    seen = outside(picture)
+    seen, reads = outside(picture), read_report(picture.reads, picture.witnesses)
     return {
         "schema": REPORT_SCHEMA,
         "job": _job(picture),
@@ -45,10 +53,11 @@ def build_report(store: StoreView, thresholds: Thresholds) -> dict[str, Any]:
         "idle": _idle(picture),
         "verdict": verdict.word,
         "verdict_reason": verdict.reason,
-        "findings": _findings(answers, asked),
+        "findings": _findings(answers, asked, mount_types(store)),
         "checks": merged_checks(store),
         "overhead": overhead(store),
         **({} if seen is None else {"outside": seen}),
+        **({} if reads is None else {"reads": reads}),
     }
 
 
@@ -99,13 +108,19 @@ def _time(picture: Picture, log: LogCheck | None) -> dict[str, Any]:
     return {
         "wall_s": _rounded(wall_s) if wall_s is not None and wall_s >= 0 else None,
         "startup_s": _rounded(max(p.startup_s for p in processes)) if seen_starting else None,
-        "training_s": _rounded(training_s) if trained else None,
+        "training_s": _rounded(training_s) if trained else _training_by_stacks(picture),
         "steps": picture.steps if trained else None,
         "step_p50_s": _rounded(seen.p50_s, 6) if seen else None,
         "step_p99_s": _rounded(seen.p99_s, 6) if seen else None,
         "throughput": _rounded(picture.steps / training_s) if training_s > 0 else None,
         **by_log,
     }
+
+
+def _training_by_stacks(picture: Picture) -> float | None:
+    """From the first to the last look at training, where stacks stand for the hook."""
+    seen = picture.by_stacks
+    return None if seen is None or seen.refusal else _rounded(seen.training_s)
 
 
 def _idle(picture: Picture) -> dict[str, Any]:
@@ -127,20 +142,26 @@ def _idle(picture: Picture) -> dict[str, Any]:
         "data_unknown": _rounded(losses.share("unknown", "sleep"), 6),
         "checkpoint": _rounded(losses.share("ckpt"), 6),
         "startup_share": _rounded(losses.startup_gpu_s / whole, 6)
-        if whole > 0 and not is_attached(picture.store)
+        if whole > 0 and not is_attached(picture.store) and not picture.is_hookless
         else None,
     }
 
 
 def _base(picture: Picture) -> str:
     seen, expected = len(picture.store.nodes), len(picture.store.nodes_expected)
-    notes = [] if picture.gpus.known else ["one GPU per rank assumed"]
+    job = picture.store.job
+    is_known = picture.gpus.known or (picture.is_hookless and bool(job and job.gpus_on_node))
+    notes = [] if is_known else ["one GPU per rank assumed"]
+    if picture.by_stacks is not None and picture.is_hookless and picture.losses.base_gpu_s > 0:
+        notes += [picture.by_stacks.text, "evaluation included"]
     if seen < expected:
         notes.append(f"of {seen} of {expected} nodes")
     return "training GPU-seconds" + (f" ({', '.join(notes)})" if notes else "")
 
 
-def _findings(answers: Mapping[str, Answer], asked: Asked) -> list[dict[str, Any]]:
+def _findings(
+    answers: Mapping[str, Answer], asked: Asked, fstypes: Mapping[str, str]
+) -> list[dict[str, Any]]:
     """Fired findings that the job did not silence, the surest and dearest first."""
     found = [
         finding
@@ -156,10 +177,10 @@ def _findings(answers: Mapping[str, Answer], asked: Asked) -> list[dict[str, Any
             finding.rule,
         )
     )
-    return [_finding(finding, asked.price_usd_h) for finding in found]
+    return [_finding(finding, asked.price_usd_h, fstypes) for finding in found]
 
 
-def _finding(finding: Finding, price: float | None) -> dict[str, Any]:
+def _finding(finding: Finding, price: float | None, fstypes: Mapping[str, str]) -> dict[str, Any]:
     hours = finding.lost_gpu_s / 3600 if finding.lost_gpu_s is not None else None
     return {
         "rule": finding.rule,
@@ -187,6 +208,7 @@ def _finding(finding: Finding, price: float | None) -> dict[str, Any]:
         ],
         "remedy": finding.remedy,
         "commands": list(finding.commands),
+        "similar": similar(finding, fstypes),
     }
 
 

@@ -4,8 +4,8 @@ Two views that know nothing of each other. Stacks come in windows of some second
 share is taken over just those seconds, each weighted by its samples. The interval is Wilson's for
 a binomial at 95 %; they agree where the hook's share lies in it, give or take two points: a sample
 sees a batch's hand-over, and the hook's clock stops before it. Starting and ending passes over a
-loader is no wait of the hook's and is left out on both sides. Without a hook the stacks' shares
-stand alone, with their intervals, and say nothing of causes.
+loader is no wait of the hook's and is left out on both sides. Without a hook the report's own
+shares are made of stacks (:mod:`.by_stacks`): there the interval is wider, for windows are counted.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class Share:
 
 @dataclass(frozen=True)
 class StackCheck:
-    """`samples` of `ranks` processes in all. `states`: share of each state that came."""
+    """`samples` of `ranks` processes in all. `states`: share of each state that came. `stands`:
+    whether stacks stand for a hook that timed nothing."""
 
     samples: int
     ranks: int
@@ -66,6 +67,7 @@ class StackCheck:
     ckpt: Share
     states: dict[str, float]
     differing: tuple[str, ...]
+    stands: bool
 
     def text(self) -> str:
         """One line for people."""
@@ -76,10 +78,10 @@ class StackCheck:
     def note(self) -> str | None:
         """What to make of a disagreement, or of having no hook."""
         if self.data_wait.hook is None:
-            return (
-                "no hook timed batches in these seconds: what stacks show as data wait is not "
-                "split by cause and not in the shares above"
-            )
+            return None if self.stands else (
+                "no hook timed batches in these seconds, and stacks show too little to stand for "
+                "it: they are not in the shares above"
+            )  # fmt: skip
         if self.data_wait.agrees is not False and self.ckpt.agrees is not False:
             return None
         who = f" ({', '.join(self.differing)})" if self.differing else ""
@@ -120,6 +122,9 @@ def check_stacks(picture: Picture) -> StackCheck | None:
             name: share for name in _STATES if (share := float(base[name].sum()) / samples) > 0
         },
         differing=_differing(compared) if compared is not None else (),
+        stands=picture.by_stacks is not None
+        and picture.is_hookless
+        and not picture.by_stacks.refusal,
     )
 
 

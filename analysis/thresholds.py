@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from slurm_io import config
+from slurm_io.analysis.rule_limits import RuleLimits, limits_of
 
 
 @dataclass(frozen=True)
@@ -101,9 +102,43 @@ class Witness:
     client_ratio: float = 3.0
     client_floor_ms: float = 5.0
     client_limit_ms: float = 50.0
+    hanging_seconds: int = 2  # stalled ones in which requests were in flight and none completed
+    hanging_share: float = 0.25  # of the stalled seconds
+    outage_share: float = 0.25  # of the stalled seconds that lay in a client's outage
+    outage_seconds: int = 3
     blkio_share: float = 0.5  # of the storage wait that the kernel's delay accounting saw too
     psi_share: float = 0.5  # PSI io "some" in stalled seconds
     psi_ratio: float = 3.0  # and over that in quiet seconds
+
+
+@dataclass(frozen=True)
+class ColdEpoch:
+    """When the first pass over the data is the cold one and the later ones are warm."""
+
+    min_span_s: float = 5.0  # of a pass: rows cover a second, borders blur
+    min_waits: int = 10  # batches timed in a pass
+    min_seen_share: float = 0.5  # of the workers' time, in every pass
+    cold_share: float = 0.2  # of what was asked for that the first pass read from storage, at least
+    cold_bytes_per_batch: float = 4096.0  # a page: less is metadata
+    warm_over_cold: float = 0.2  # of the first pass's bytes a batch that later ones read, at most
+    same_asked: float = 0.7  # of what the first pass asked for a batch that later ones ask for
+    cpu_of_gain: float = 0.5  # more CPU a batch in the first pass than this part of what it waited
+    wait_ratio: float = 2.0  # first pass's wait a batch over the later ones'
+    wait_gain_s: float = 0.001
+    wait_gain_share: float = 0.03  # of the first pass's time a batch, as the limit of data waits
+    same_wait: float = 0.8  # later waits above this part of the first's: reading was not the cause
+
+
+@dataclass(frozen=True)
+class Stacks:
+    """How much stacks must show before they stand for a hook that is not there."""
+
+    # Windows are what is counted, and how much they differ is only known from several: with five
+    # degrees of freedom Student's t is 2.6, with two it is 4.3. Of six windows one hits what took
+    # 40 % of the time, which is as much as a job must lose for anybody to look at so short a run.
+    windows: int = 6
+    looks: int = 150  # 10 Hz for half of these windows' 30 s: others were torn, or looks rarer
+    vague_share: float = 0.30  # of looks that show nothing known: the rest is no picture any more
 
 
 @dataclass(frozen=True)
@@ -117,6 +152,9 @@ class Thresholds:
     sampling: Sampling = field(default_factory=Sampling)
     lockstep: Lockstep = field(default_factory=Lockstep)
     witness: Witness = field(default_factory=Witness)
+    cold: ColdEpoch = field(default_factory=ColdEpoch)
+    rules: RuleLimits = field(default_factory=RuleLimits)
+    stacks: Stacks = field(default_factory=Stacks)
 
 
 def of_site(site: config.Thresholds) -> Thresholds:
@@ -128,6 +166,7 @@ def of_site(site: config.Thresholds) -> Thresholds:
             data_unknown=site.data_share,
             checkpoint=site.checkpoint_share,
             together=site.storage_share,
+            elsewhere=site.collections_share,
         ),
         variance=replace(
             Variance(),
@@ -135,4 +174,5 @@ def of_site(site: config.Thresholds) -> Thresholds:
             p99_minus_p50_s=site.step_spread_s,
             p99_minus_p50_of_p50=site.step_spread_share,
         ),
+        rules=limits_of(site),
     )

@@ -27,10 +27,13 @@ def unseen(store: StoreView) -> list[Line]:
 
 def _kinds() -> tuple[tuple[str, Callable[[NodeView], int | None], str], ...]:
     hidden = "could not be looked at (hidden by /proc, or of another pid namespace)"
+    hung = "hung so that the kernel answered nothing about them (execve on a dead file system)"
     closed = "let nobody but their owner and root read"
     outside = "ran outside the job's control group, as a container started through a daemon does"
     return (
         ("processes", _hidden, f"{hidden}: no table has them"),
+        ("processes", _hung, f"{hung}: no table has them for that time"),
+        ("process", _left_out, "were more than are sampled: ranks and workers came first"),
         ("process", _io_refused, f"{closed} /proc/PID/io: their I/O is not counted"),
         ("waits", _waits_refused, f"{closed} /proc/PID/syscall: what they waited for is unknown"),
         ("processes", _zombies, "ended and nobody collected them (zombies)"),
@@ -91,6 +94,16 @@ def _in_pod(view: NodeView) -> Line | None:
 
 def _hidden(view: NodeView) -> int | None:
     return whole(_facts(view).get("hidden"))
+
+
+def _hung(view: NodeView) -> int | None:
+    listed = _facts(view).get("hung")
+    entries = listed if isinstance(listed, list) else []
+    return sum(mapping(entry).get("of_job") is True for entry in entries)
+
+
+def _left_out(view: NodeView) -> int | None:
+    return whole(mapping(sources_of(view).get("process")).get("left_out"))
 
 
 def _zombies(view: NodeView) -> int | None:

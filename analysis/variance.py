@@ -13,7 +13,7 @@ import polars as pl
 from slurm_io.analysis import thresholds as limits
 from slurm_io.analysis.losses import Losses
 
-_WARMUP_STEPS = 20
+WARMUP_STEPS = 20
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def step_variance(losses: Losses, variance: limits.Variance) -> StepVariance | N
 
 def _of_unit(steps: pl.DataFrame, variance: limits.Variance) -> StepVariance | None:
     steps = steps.sort("step")
-    steps = steps.slice(min(_WARMUP_STEPS, steps.height // 20)).filter(~pl.col("broken"))
+    steps = steps.slice(min(WARMUP_STEPS, steps.height // 20)).filter(~pl.col("broken"))
     p50, p99 = steps["net_s"].median(), steps["net_s"].quantile(0.99)
     if not isinstance(p50, (int, float)) or p99 is None:
         return None

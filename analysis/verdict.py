@@ -14,6 +14,8 @@ In this order:
    storage) -> ``not-storage``.
 6. Storage might still be above its threshold (high) because the unknown is -> ``not-proven``.
 7. Else ``healthy``.
+
+Without a hook, by stacks: :mod:`.stack_verdict`.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from dataclasses import dataclass
 
 from slurm_io.analysis.picture import Picture
 from slurm_io.analysis.rules.base import Answer, too_little
+from slurm_io.analysis.stack_verdict import judge_by_stacks
 
 _TOLD_SHARE = 0.01
 STORAGE_VARIANCE_RULE = "f02_step_variance"
@@ -45,9 +48,11 @@ class _Class:
 
 def decide(picture: Picture, answers: Mapping[str, Answer]) -> Verdict:
     """The verdict of a job, given what its rules answered (rule name -> answer)."""
-    refusal = too_little(picture)
+    refusal = too_little(picture, by_stacks=True)
     if refusal is not None:
         return Verdict("not-proven", refusal.reason)
+    if picture.is_hookless:
+        return Verdict(*judge_by_stacks(picture))
     classes = _classes(picture)
     candidates = [one for one in classes if one.share >= one.limit]
     if not candidates and sum(one.share for one in classes) >= picture.thresholds.shares.together:

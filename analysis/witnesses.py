@@ -2,52 +2,53 @@
 
 The wait samples are the first witness: what the kernel says the processes slept in. The others
 count something else: read calls against time (effective latency), the device, the file system's
-client, the kernel's delay accounting, pressure. A witness that cannot be heard is None with its
-reason; one that is heard and sees nothing does not acquit (pressure near 0 proves nothing on
-network storage).
+client and its connections, the kernel's delay accounting, pressure, the same data read again from
+memory. A witness that cannot be heard is None with its reason; one that is heard and sees nothing
+does not acquit (pressure near 0 proves nothing on network storage).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import polars as pl
 
 from slurm_io.analysis.causes import Causes
+from slurm_io.analysis.client_witness import hear_client
+from slurm_io.analysis.cold_epoch import cold_contrast
 from slurm_io.analysis.devices import leaf_rows
 from slurm_io.analysis.inputs import Tables
 from slurm_io.analysis.latency import ReadLatency, read_latency
+from slurm_io.analysis.moods import find_moods, in_moods, latency_contrast, most_stalled
+from slurm_io.analysis.outages import hear_outages
+from slurm_io.analysis.read_sources import read_mounts
+from slurm_io.analysis.reads import Reads
 from slurm_io.analysis.thresholds import Thresholds
+from slurm_io.analysis.witness import Witness
+
+__all__ = ["Witness", "hear_witnesses"]
 
 LOCAL_FSTYPES = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "zfs", "bcachefs"})
-_STALLED_S = 0.2  # storage wait in one second of one process that makes the second a stalled one
-_QUIET_S = 0.05
-
-
-@dataclass(frozen=True)
-class Witness:
-    """One signal. `agrees` is None when it could not be heard (`text` says why)."""
-
-    name: str
-    agrees: bool | None
-    text: str
-    metric: str
-    value: float | None = None
-    threshold: float | None = None
 
 
 def hear_witnesses(
-    tables: Tables, causes: Causes, fstypes: frozenset[str], thresholds: Thresholds
+    tables: Tables,
+    causes: Causes,
+    fstypes: frozenset[str],
+    thresholds: Thresholds,
+    reads: Reads | None = None,
 ) -> tuple[Witness, ...]:
     """All witnesses on data waits; the samples first."""
     latency = read_latency(tables, causes)
-    moods = _moods(causes)
+    moods = find_moods(causes)
+    where = read_mounts(causes.samples, tables.store)
+    is_attached = isinstance(tables.store.extra.get("attached"), dict)
     return (
         _samples(causes, thresholds),
         _effective_latency(latency, thresholds),
         _delay_accounting(latency, thresholds),
         _block(tables, causes, moods, fstypes, thresholds),
-        _client(tables, causes, moods, thresholds),
+        hear_client(tables, causes, moods, where, thresholds),
+        hear_outages(tables.store, causes, moods, where, thresholds.witness),
+        cold_contrast(reads, is_attached, thresholds.cold),
         _pressure(tables, causes, moods, thresholds),
     )
 
@@ -101,29 +102,6 @@ def _delay_accounting(latency: ReadLatency | None, thresholds: Thresholds) -> Wi
     return Witness(name, share >= limit.blkio_share, text, metric, share, limit.blkio_share)
 
 
-def _moods(causes: Causes) -> pl.DataFrame:
-    """(node, sec, mood): stalled or quiet; what lies between is left out."""
-    by_second = causes.seconds.group_by("node", "sec").agg(pl.col("storage_s").max())
-    mood = (
-        pl.when(pl.col("storage_s") >= _STALLED_S)
-        .then(pl.lit("stalled"))
-        .when(pl.col("storage_s") <= _QUIET_S)
-        .then(pl.lit("quiet"))
-    )
-    return by_second.with_columns(mood.alias("mood")).drop_nulls("mood")
-
-
-def _in_moods(
-    tables: Tables, table: str, columns: tuple[str, ...], causes: Causes, moods: pl.DataFrame
-) -> pl.DataFrame:
-    """Rows of a 1 Hz table with `sec` and the mood of their second."""
-    raw = tables.frame(table, ("mono_ns", "interval_ns", *columns))
-    raw = raw.drop_nulls(["mono_ns", "interval_ns"])
-    middle = pl.col("mono_ns") - pl.col("interval_ns") // 2 - pl.col("border")
-    placed = raw.join(causes.phases, on="node").with_columns((middle // 1_000_000_000).alias("sec"))
-    return placed.join(moods, on=["node", "sec"], how="inner")
-
-
 def _block(
     tables: Tables,
     causes: Causes,
@@ -134,11 +112,21 @@ def _block(
     name, metric = "block device", "r_await_ms"
     if not fstypes & LOCAL_FSTYPES:
         return Witness(name, None, "the stalled mounts are not on a local block device", metric)
-    rows = _in_moods(tables, "block", ("device", "role", "r_await"), causes, moods)
+    rows = in_moods(tables, "block", ("device", "role", "r_await", "stuck"), causes, moods)
     rows = leaf_rows(rows, tables.store, _stalled_mounts(causes))
     limit = thresholds.witness
     limits = (limit.block_await_ratio, limit.block_await_floor_ms, limit.block_await_limit_ms)
-    return _latency_contrast(name, metric, rows, ["node", "device"], "r_await", limits)
+    keys = ["node", "device"]
+    latency = latency_contrast(name, metric, rows, keys, "r_await", limits)
+    # A device that completes nothing has no latency.
+    stuck = most_stalled(rows.filter(pl.col("stuck")), moods, keys, limit)
+    if latency.agrees or stuck is None:
+        return latency
+    text = (
+        f"{stuck['device']} on {stuck['node']}: requests in flight and none completed in "
+        f"{stuck['stalled']} of {stuck['all_stalled']} stalled seconds"
+    )
+    return Witness(name, True, text, "hanging_share", stuck["share"], limit.hanging_share)
 
 
 def _stalled_mounts(causes: Causes) -> list[tuple[str, str]]:
@@ -148,47 +136,11 @@ def _stalled_mounts(causes: Causes) -> list[tuple[str, str]]:
     return [(node, mount) for node, mount in pairs.iter_rows()]
 
 
-def _client(tables: Tables, causes: Causes, moods: pl.DataFrame, thresholds: Thresholds) -> Witness:
-    rows = _in_moods(tables, "fsclient", ("mount", "op_class", "exe_ms"), causes, moods)
-    rows = rows.filter(pl.col("op_class").is_in(["read", "meta"]))
-    limit = thresholds.witness
-    limits = (limit.client_ratio, limit.client_floor_ms, limit.client_limit_ms)
-    keys = ["node", "mount", "op_class"]
-    return _latency_contrast("file system client", "exe_ms", rows, keys, "exe_ms", limits)
-
-
-def _latency_contrast(
-    name: str,
-    metric: str,
-    rows: pl.DataFrame,
-    keys: list[str],
-    column: str,
-    limits: tuple[float, float, float],
-) -> Witness:
-    """The worst device or mount: its median in stalled seconds over that in quiet ones."""
-    ratio, floor_ms, limit_ms = limits
-    medians = rows.drop_nulls(column).group_by(keys).agg(
-        pl.col(column).filter(pl.col("mood") == mood).median().alias(mood)
-        for mood in ("stalled", "quiet")
-    )  # fmt: skip
-    medians = medians.drop_nulls("stalled").sort("stalled", descending=True)
-    if medians.is_empty():
-        return Witness(name, None, "no latencies were recorded while data was awaited", metric)
-    worst = medians.row(0, named=True)
-    stalled, quiet = worst["stalled"], worst["quiet"]
-    above = quiet is not None and stalled >= max(floor_ms, ratio * quiet)
-    where = " ".join(str(worst[key]) for key in keys if key != "node")
-    usual = f", {quiet:.1f} ms in quiet ones" if quiet is not None else ""
-    text = f"{where} on {worst['node']}: median {stalled:.1f} ms in stalled seconds{usual}"
-    threshold = limit_ms if quiet is None else max(floor_ms, ratio * quiet)
-    return Witness(name, above or stalled >= limit_ms, text, metric, stalled, threshold)
-
-
 def _pressure(
     tables: Tables, causes: Causes, moods: pl.DataFrame, thresholds: Thresholds
 ) -> Witness:
     name, metric = "I/O pressure", "psi_io_some_share"
-    rows = _in_moods(tables, "node", ("psi_io_some_ns",), causes, moods)
+    rows = in_moods(tables, "node", ("psi_io_some_ns",), causes, moods)
     share = pl.col("psi_io_some_ns") / pl.col("interval_ns")
     rows = rows.drop_nulls("psi_io_some_ns").with_columns(share.alias("share"))
     stalled = _median(rows.filter(pl.col("mood") == "stalled"), "share")

@@ -14,7 +14,12 @@ from slurm_io.config_page import settings_table
 from slurm_io.prolog.checks.base import CHECKS
 
 DOCS = Path(__file__).parent
-GENERATORS = ("slurm_io.store.schema_page", "slurm_io.config_page", "slurm_io.analysis.rule_pages")
+GENERATORS = (
+    "slurm_io.store.schema_page",
+    "slurm_io.config_page",
+    "slurm_io.incidents.page",
+    "slurm_io.analysis.rule_pages",
+)
 
 
 def main(arguments: list[str]) -> int:

@@ -17,6 +17,7 @@ from typing import Any
 from slurm_io.config import Thresholds
 
 MAX_THREADS = "2"  # the node belongs to the next job already
+_NO_PART_OF_A_REPORT = ("slurm_io.analysis.compare.", "slurm_io.analysis.reproduce.")
 
 
 def load(site: Thresholds) -> Callable[[Path], dict[str, Any]]:
@@ -27,7 +28,8 @@ def load(site: Thresholds) -> Callable[[Path], dict[str, Any]]:
     os.environ["POLARS_MAX_THREADS"] = MAX_THREADS
     package = importlib.import_module("slurm_io.analysis")
     for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        importlib.import_module(module.name)
+        if not module.name.startswith(_NO_PART_OF_A_REPORT):  # some are scripts, run elsewhere
+            importlib.import_module(module.name)
     from slurm_io.analysis.api import write_reports
     from slurm_io.analysis.thresholds import of_site
 

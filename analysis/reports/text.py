@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from slurm_io.analysis.reports.base import FORMATS
+from slurm_io.incidents.library import incidents
 
 WIDTH = 96
 _LEAST_WIDTH = 40
@@ -32,6 +33,7 @@ _VERDICTS = {
 }  # fmt: skip
 _MAX_MISSING = 6
 _MAX_CHECKS = 8
+_MOST_PASSES = 4
 
 
 @FORMATS.register("text")
@@ -70,6 +72,7 @@ def _lines(report: Mapping[str, Any], width: int) -> list[Line]:
         ("", ""),
         *_numbers(report, width),
         *_outside(report, width),
+        *_reads(report, width),
         *(line for finding in report["findings"] for line in _finding(finding, width)),
         *_checks(report["checks"], width),
         *_coverage(report["coverage"], width),
@@ -123,9 +126,11 @@ def _numbers(report: Mapping[str, Any], width: int) -> list[Line]:
         f"{_duration(time['step_p50_s'])}, P99 {_duration(time['step_p99_s'])}; start-up "
         f"{_duration(time['startup_s'])}"
     )
+    told = [steps] if time["step_p50_s"] is not None and time.get("source") is None else []
     return [
         *_wrapped(lost, width, "  ", "bold"),
-        *(line for text in (base, split, steps) for line in _wrapped(text, width, "    ")),
+        *(line for text in (base, split, *told) for line in _wrapped(text, width, "    ")),
+        *_steps_by_log(time, width),
     ]
 
 
@@ -158,6 +163,22 @@ def _outside(report: Mapping[str, Any], width: int) -> list[Line]:
     return lines
 
 
+def _reads(report: Mapping[str, Any], width: int) -> list[Line]:
+    """What the passes over the data read, and from where; of many the first ones and the last."""
+    reads = report.get("reads")
+    if not reads:
+        return []
+    texts = [each["text"] for each in reads["slices"]]
+    most = _MOST_PASSES if reads["by"] == "epoch" else 2
+    shown = texts if len(texts) <= most else [*texts[: most - 1], texts[-1]]
+    if reads["contrast"]["agrees"] is not None:
+        shown.append(reads["contrast"]["text"])
+    lines: list[Line] = [("", "")]
+    for place, text in enumerate(shown):
+        lines += _wrapped(f"{'' if place else 'reads':10}{text}", width, " " * 12)
+    return lines
+
+
 def _finding(finding: Mapping[str, Any], width: int) -> list[Line]:
     value = finding["gpu_hours"]
     worth = f", {value:.2f} GPU hours" if value is not None and value >= 0.005 else ""
@@ -172,7 +193,17 @@ def _finding(finding: Mapping[str, Any], width: int) -> list[Line]:
         lines += _wrapped(f"evidence  {evidence['text']}{span}", width, " " * 10)
     lines += _wrapped(f"do        {finding['remedy']}", width, " " * 10, "bold")
     # A command is never wrapped: it is there to be copied.
-    return lines + [(f"          $ {command}", "") for command in finding["commands"]]
+    lines += [(f"          $ {command}", "") for command in finding["commands"]]
+    return lines + _similar(finding.get("similar", []), width)
+
+
+def _similar(ids: list[str], width: int) -> list[Line]:
+    """The public incident most like it; a report of another version may name unknown ones."""
+    titles = {one.id: one.title for one in incidents()}
+    first = next((each for each in ids if each in titles), None)
+    if first is None:
+        return []
+    return _wrapped(f"similar   {first}: {titles[first]}", width, " " * 10, "dim")
 
 
 def _place(where: Mapping[str, Any]) -> str:

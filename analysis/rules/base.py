@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal, Protocol
 
+from slurm_io.analysis.facts import whole
 from slurm_io.analysis.picture import Confidence, Picture
+from slurm_io.model import LOCAL_CLUSTER
 from slurm_io.registry import Registry
 
 HEADINGS = (
@@ -21,6 +23,11 @@ HEADINGS = (
     "Known false alarms",
     "Thresholds",
 )
+
+# What a rank loses by itself, waiting for data or saving, whatever the cause (see losses.py).
+OWN_CAUSES = ("storage", "net", "cpu", "pipeline", "unknown", "sleep", "ckpt")
+
+_USUAL_WORKERS, _MOST_WORKERS = 8, 16
 
 Severity = Literal["info", "warn", "bad"]
 
@@ -84,8 +91,14 @@ class Rule(Protocol):
 RULES: Registry[type[Rule]] = Registry("rule", "slurm_io.analysis.rules")
 
 
-def too_little(picture: Picture) -> Answer | None:
-    """The answer when there is not enough training to judge, else None."""
+def too_little(picture: Picture, by_stacks: bool = False) -> Answer | None:
+    """The answer when there is not enough training to judge, else None.
+
+    `by_stacks`: the rule can judge a job without a hook by what stacks show of it.
+    """
+    if picture.by_stacks is not None and picture.is_hookless and by_stacks:
+        refusal = picture.by_stacks.refusal
+        return Answer("not enough evidence", refusal) if refusal else None
     if not picture.timeline.processes:
         return Answer("not enough evidence", "no training batches were recorded (hook)")
     if not picture.is_enough:
@@ -96,6 +109,49 @@ def too_little(picture: Picture) -> Answer | None:
             f"{enough.verdict_steps} steps and {enough.verdict_training_s:.0f} s are needed",
         )
     return None
+
+
+def no_rows(table: str) -> Answer:
+    """The answer of a rule whose table holds nothing of the training. One wording for all rules:
+    a report names it once."""
+    return Answer("not enough evidence", f"table {table} has no rows of the training")
+
+
+def sure(signals: int) -> Confidence:
+    """How sure a finding is by the number of independent signals that agree."""
+    return "proven" if signals > 1 else "likely" if signals else "not-proven"
+
+
+def shortness(picture: Picture) -> list[Evidence]:
+    """What a finding on a short run adds to its evidence, or one by stacks."""
+    if picture.by_stacks is not None and picture.is_hookless:
+        seen = picture.by_stacks
+        return [Evidence(seen.text, "stack_windows", seen.looks.windows)]
+    if not picture.is_short:
+        return []
+    text = f"a short run: {picture.steps} steps in {picture.training_s:.0f} s of training"
+    return [Evidence(text, "steps", picture.steps, picture.thresholds.enough.full_steps)]
+
+
+def each_node(picture: Picture) -> str:
+    """What goes before a command that is to run on every node: `srun`, nothing outside Slurm."""
+    job = picture.store.job
+    return "" if job is None or job.cluster == LOCAL_CLUSTER else "srun --ntasks-per-node=1 "
+
+
+def fitting_workers(picture: Picture) -> int:
+    """Loader workers for each rank that the CPUs of its node can run, one left to the rank itself.
+
+    Of the node with fewest CPUs a rank; 8 where no node told its number, at most 16. What Slurm
+    gave the job is not in the store: a job that shares its nodes has fewer.
+    """
+    ranks: dict[str, int] = {}
+    for process in picture.timeline.processes:
+        ranks[process.node] = ranks.get(process.node, 0) + 1
+    nodes = picture.store.nodes
+    cpus = {node: whole(nodes[node].meta.get("ncpu")) for node in ranks if node in nodes}
+    each = [number // ranks[node] for node, number in cpus.items() if number and number > 0]
+    return max(1, min(_MOST_WORKERS, min(each) - 1)) if each else _USUAL_WORKERS
 
 
 def iso(ts_ns: int | None) -> str | None:

@@ -13,12 +13,15 @@ of CPU and make slow storage worse.
 
 Evidence
 --------
-The wait is timed in the process (hook). Its cause comes from samples of what the loader's workers,
+The wait is timed in the process (hook); where no hook was, it is seen by stacks, with a wider range
+whose lower end must reach the threshold. Its cause comes from samples of what the loader's workers,
 or without workers the rank itself, were doing in just these seconds. Storage is proven only with a
 second, independent signal: effective read latency (time in storage waits over read calls and major
-faults), latency of the device or the file system's client against its own quiet seconds, the
-kernel's delay accounting, I/O pressure. In a synchronous job a step loses what its slowest rank
-waits, times all GPUs; that rank is named.
+faults), latency of the device or the file system's client against its own quiet seconds, requests
+of which none completes, a client cut off from its servers, a first pass read from storage while
+later ones found the same data in memory and did not wait, the kernel's delay accounting, I/O
+pressure. In a synchronous job a step loses what its slowest rank waits, times all GPUs; that rank
+is named.
 
 What to do
 ----------
@@ -48,6 +51,7 @@ import os.path
 import shlex
 from pathlib import PurePosixPath
 
+from slurm_io.analysis.by_stacks import ByStacks
 from slurm_io.analysis.picture import Picture
 from slurm_io.analysis.rules.base import (
     RULES,
@@ -56,10 +60,12 @@ from slurm_io.analysis.rules.base import (
     Finding,
     Place,
     Severity,
+    each_node,
+    fitting_workers,
+    shortness,
     too_little,
 )
 from slurm_io.analysis.where import find_holders
-from slurm_io.model import LOCAL_CLUSTER
 
 
 @RULES.register("f01_loader_bound")
@@ -71,27 +77,28 @@ class LoaderBound:
 
     def judge(self, picture: Picture) -> Answer:
         """One finding for each cause above its threshold."""
-        refusal = too_little(picture)
+        refusal = too_little(picture, by_stacks=True)
         if refusal is not None:
             return refusal
         shares = picture.thresholds.shares
         causes = {
-            "storage": (picture.data_storage.value, shares.data_storage, _storage),
+            "data_storage": (picture.data_storage.value, shares.data_storage, _storage),
             "cpu": (picture.losses.share("cpu"), shares.data_cpu, _cpu),
             "pipeline": (
                 picture.losses.share("pipeline", "epoch"),
                 shares.data_pipeline,
                 _pipeline,
             ),
-            "unknown": (picture.losses.share("unknown", "sleep"), shares.data_unknown, _unknown),
+            "vague_wait": (picture.losses.share("unknown", "sleep"), shares.data_unknown, _unknown),
         }
         together = sum(share for share, _, _ in causes.values()) >= shares.together
         largest = max(share for share, _, _ in causes.values())
         enough = picture.thresholds.enough.cause_samples
         found = [
             finding(picture, share, limit)
-            for share, limit, finding in causes.values()
+            for name, (share, limit, finding) in causes.items()
             if (share >= limit or (together and share == largest))
+            and picture.is_sure(name, limit)
             and not (finding is _cpu and picture.samples_of("cpu") < enough)
         ]
         if not found:
@@ -120,7 +127,7 @@ def _storage(picture: Picture, share: float, limit: float) -> Finding:
         title=f"training waits for reads from {', '.join(mounts) or 'storage'}",
         lost_gpu_s=picture.losses.by_cause["storage"] + picture.losses.by_cause["net"],
         where=_place(picture, ("storage", "net"), mounts, files),
-        evidence=(*evidence, *_shortness(picture)),
+        evidence=(*evidence, *shortness(picture)),
         remedy=_storage_remedy(picture, target),
         commands=_staging(picture, target),
     )
@@ -183,18 +190,20 @@ def _staging(picture: Picture, target: str | None) -> tuple[str, ...]:
     if target is None or not target.startswith("/"):
         return ()
     source = shlex.quote(target.rstrip("/") + "/")
-    job = picture.store.job
-    each_node = "" if job is None or job.cluster == LOCAL_CLUSTER else "srun --ntasks-per-node=1 "
+    start = each_node(picture)
     return (
-        f'{each_node}mkdir -p "$TMPDIR/dataset"',
-        f'{each_node}rsync -a {source} "$TMPDIR/dataset/"',
+        f'{start}mkdir -p "$TMPDIR/dataset"',
+        f'{start}rsync -a {source} "$TMPDIR/dataset/"',
     )
 
 
 def _cpu(picture: Picture, share: float, limit: float) -> Finding:
     workers = any(process.has_workers for process in picture.timeline.processes)
+    if picture.is_hookless:
+        workers = bool((picture.causes.samples["role"] == "worker").any())
     who = "the worker processes" if workers else "the training process itself"
     text = f"preparing batches took {share:.1%} of training GPU time"
+    fitting = fitting_workers(picture)
     remedy = (
         "more workers and cores for them, or a cheaper transform (decode once, smaller images)"
         if workers
@@ -210,12 +219,12 @@ def _cpu(picture: Picture, share: float, limit: float) -> Finding:
         evidence=(
             Evidence(text, "data_cpu_share", share, limit),
             Evidence(f"while data was awaited, {who} computed", "samples"),
-            *_shortness(picture),
+            *shortness(picture),
         ),
         remedy=remedy,
         commands=(
-            "DataLoader(..., num_workers=8, prefetch_factor=4, persistent_workers=True)",
-            "#SBATCH --cpus-per-task=9",
+            f"DataLoader(..., num_workers={fitting}, prefetch_factor=4, persistent_workers=True)",
+            f"#SBATCH --cpus-per-task={fitting + 1}",
         ),
     )
 
@@ -233,7 +242,7 @@ def _pipeline(picture: Picture, share: float, limit: float) -> Finding:
         evidence=(
             Evidence(text, "data_pipeline_share", share, limit),
             Evidence(f"{epochs:.1%} went into starting and ending passes", "epoch_share", epochs),
-            *_shortness(picture),
+            *shortness(picture),
         ),
         remedy="keep workers between passes, and send less through the queue (collate in the "
         "workers, fewer and larger tensors)",
@@ -261,7 +270,7 @@ def _unknown(picture: Picture, share: float, limit: float) -> Finding:
                 f"{share:.1%} of training GPU time has no known cause: {why}",
                 "data_unknown_share", share, limit,
             ),
-            *_shortness(picture),
+            *shortness(picture),
         ),
         remedy="look at what a loader process does while the job waits",
         commands=("py-spy dump --pid PID_OF_A_WORKER",),
@@ -279,6 +288,9 @@ def _place(
     files: tuple[str, ...] = (),
 ) -> Place:
     """The ranks that held at least a tenth of these causes' loss."""
+    seen = picture.by_stacks
+    if seen is not None and picture.is_hookless:
+        return _place_by_stacks(seen, mounts, files)
     holders = find_holders(picture.losses, picture.timeline, causes)
     leaders = [holder for holder in holders if holder.share >= 0.10]
     return Place(
@@ -289,8 +301,9 @@ def _place(
     )
 
 
-def _shortness(picture: Picture) -> list[Evidence]:
-    if not picture.is_short:
-        return []
-    text = f"a short run: {picture.steps} steps in {picture.training_s:.0f} s of training"
-    return [Evidence(text, "steps", picture.steps, picture.thresholds.enough.full_steps)]
+def _place_by_stacks(seen: ByStacks, mounts: tuple[str, ...], files: tuple[str, ...]) -> Place:
+    """The rank that holds the others; of a single one itself."""
+    only = seen.looks.ranks[0] if len(seen.looks.ranks) == 1 else None
+    held = seen.holder or only
+    ranks = (held.rank,) if held is not None and held.rank is not None else ()
+    return Place((held.node,) if held is not None else (), ranks, mounts, files)

@@ -37,6 +37,7 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
+from slurm_io.analysis.by_stacks import ByStacks
 from slurm_io.analysis.checkpoints import Checkpoints, find_checkpoints
 from slurm_io.analysis.picture import Confidence, Picture
 from slurm_io.analysis.rules.base import (
@@ -63,9 +64,11 @@ class BlockingCheckpoint:
 
     def judge(self, picture: Picture) -> Answer:
         """Fires when blocking saves take more than their share."""
-        refusal = too_little(picture)
+        refusal = too_little(picture, by_stacks=True)
         if refusal is not None:
             return refusal
+        if picture.by_stacks is not None and picture.is_hookless:
+            return _by_stacks(picture, picture.by_stacks)
         share, limit = picture.losses.share("ckpt"), picture.thresholds.shares.checkpoint
         saves = find_checkpoints(picture.timeline, picture.causes)
         if saves is None:
@@ -101,6 +104,34 @@ def _finding(picture: Picture, saves: Checkpoints, share: float, limit: float) -
             'torch.save(state, os.path.join(os.environ["TMPDIR"], "ckpt.pt"))  # then copy',
         ),
     )
+
+
+def _by_stacks(picture: Picture, seen: ByStacks) -> Answer:
+    """Nobody timed the saves: their share is known, not how many there were or what they wrote."""
+    found, limit = seen.found["ckpt"], picture.thresholds.shares.checkpoint
+    if found.low < limit:
+        return Answer("quiet", f"stacks show checkpoints in {found.value:.2%} of training")
+    text = (
+        f"checkpoints took {found.value:.1%} of training GPU time "
+        f"({found.low:.1%} to {found.high:.1%})"
+    )
+    holder = seen.holder
+    ranks = (holder.rank,) if holder is not None and holder.rank is not None else ()
+    finding = Finding(
+        rule="F04",
+        severity="bad" if found.value >= _SERIOUS_SHARE else "warn",
+        confidence="likely",
+        title="training stands still while checkpoints are written",
+        lost_gpu_s=picture.losses.by_cause["ckpt"],
+        where=Place(nodes=(holder.node,) if holder is not None else (), ranks=ranks),
+        evidence=(
+            Evidence(text, "checkpoint_share", found.value, limit),
+            Evidence(seen.text, "stack_windows", seen.looks.windows),
+        ),
+        remedy="save asynchronously, or write to node-local NVMe and copy from there",
+        commands=("torch.distributed.checkpoint.async_save(state, checkpoint_id=PATH)",),
+    )
+    return Answer("fired", findings=(finding,))
 
 
 def _confidence(saves: Checkpoints) -> Confidence:

@@ -51,6 +51,7 @@ def nodes_of(given: str | None) -> tuple[str, ...]:
     is_flag=True,
     help="Load the hook into ranks that run Python 3.14 or newer, for as long as this lasts.",
 )
+@click.option("--stacks", is_flag=True, help="Record stacks with py-spy too: 0.7 % of a core.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def command(
@@ -60,6 +61,7 @@ def command(
     duration: float,
     nodes: str | None,
     load_hook: bool,
+    stacks: bool,
     as_json: bool,
     debug: bool,
 ) -> None:
@@ -81,6 +83,7 @@ def command(
         output=Path(output) if output else None,
         nodes=nodes_of(nodes),
         load_hook=load_hook,
+        stacks=stacks,
         as_json=as_json,
     )
     if pid is not None:

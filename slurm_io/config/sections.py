@@ -168,3 +168,50 @@ class Thresholds:
     step_spread_share: float = _key(
         0.1, Setting("and P99 − P50 at least this share of P50", "long steps", "share", 0, 10)
     )
+    collections_share: float = _key(
+        0.03, Setting("garbage collections a step waited for", "as waiting for data", "share", 0, 1)
+    )
+    space_saves: float = _key(
+        2.0, Setting("checkpoints that must still fit", "one more than the next", "", 1, 100)
+    )
+    nfs_retrans_share: float = _key(
+        0.01, Setting("NFS operations sent again", "a healthy network needs none", "share", 0, 1)
+    )
+    nfs_queue_ms: float = _key(
+        5.0, Setting("mean wait of an NFS operation for a slot", "far above a free one", "ms", 0)
+    )
+    gpu_slowed_share: float = _key(
+        0.1, Setting("of a busy GPU's time, slowed by heat or power", "peaks pass", "share", 0, 1)
+    )
+    cpu_throttled_share: float = _key(
+        0.1, Setting("of training, throttled by a CPU quota", "bursts pass", "share", 0, 1)
+    )
+    cpu_pressure_share: float = _key(
+        0.3, Setting("of training, tasks waiting for a CPU", "forks cause a few %", "share", 0, 1)
+    )
+    shm_share: float = _key(
+        0.95,
+        Setting("shared memory in use, of what it may hold", "the rest is slack", "share", 0, 1),
+    )
+    growth_share: float = _key(
+        0.1, Setting("growth of memory over training", "allocators settle below", "share", 0, 100)
+    )
+    small_read_bytes: int = _key(
+        65536, Setting("mean read below which reads are small", "latency rules", "B", 1)
+    )
+    device_busy_share: float = _key(
+        0.2, Setting("of a device's read rate: idle below", "far from its limit", "share", 0, 1)
+    )
+    one_node_share: float = _key(
+        0.8,
+        Setting("of a save's bytes, written by one node", "sharded saves spread", "share", 0, 1),
+    )
+    straggler_share: float = _key(
+        0.5,
+        Setting("of the lost time, held by one rank or node", "half is no chance", "share", 0, 1),
+    )
+    collective_share: float = _key(
+        0.2,
+        Setting("of looks, ranks waiting in a collective", "the exchange itself", "share", 0, 1),
+    )
+    load_s: float = _key(10.0, Setting("a model load is slow from", "people notice", "s", 0))

@@ -52,13 +52,26 @@ SHAPE: dict[str, Any] = {
         "data_storage": NUMBER, "data_cpu": NUMBER, "data_pipeline": NUMBER,
         "data_unknown": NUMBER, "checkpoint": NUMBER, "startup_share": NUMBER,
     },
+    "reads?": {
+        "by": {"epoch", "time"}, "readers": {"workers", "ranks", "ranks and workers"},
+        "mounts": [{"mount": str, "fstype": str}],
+        "slices": [{
+            "epochs": (list, type(None)), "from": TEXT, "to": TEXT, "span_s": NUMBER,
+            "batches": (int, type(None)), "asked_bytes": (int, type(None)),
+            "storage_bytes": {"low": (int, type(None)), "high": (int, type(None))},
+            "client_bytes": (int, type(None)), "majflt": (int, type(None)),
+            "held": {"low": NUMBER, "high": NUMBER}, "wait_per_batch_s": NUMBER,
+            "seen_share": NUMBER, "reason": TEXT, "text": str,
+        }],
+        "contrast": {"agrees": (bool, type(None)), "text": str}, "limits": [str],
+    },
     "verdict": WORDS["verdict"],
     "verdict_reason": str,
     "findings": [{
         "rule": str, "severity": WORDS["severity"], "confidence": WORDS["confidence"],
         "title": str, "gpu_hours": NUMBER, "cost": NUMBER,
         "where": {"nodes": [str], "ranks": [int], "mounts": [str], "files": [str]},
-        "evidence": [_EVIDENCE], "remedy": str, "commands": [str],
+        "evidence": [_EVIDENCE], "remedy": str, "commands": [str], "similar": [str],
     }],
     "checks": [dict],
     "overhead": {

@@ -11,6 +11,7 @@ from slurm_io.analysis.picture import take_picture
 from slurm_io.analysis.rule_pages import main, page, stale
 from slurm_io.analysis.rules.base import HEADINGS, RULES, Answer
 from slurm_io.analysis.thresholds import Thresholds
+from tests.analysis.rules.stores import with_healthy_tables
 from tests.analysis.stand_in import Job, Rank, StandInStore, one_rank, train
 
 DOCS = Path(__file__).parents[2] / "docs" / "rules"
@@ -21,7 +22,7 @@ def answer(rule: str, store: StoreView) -> Answer:
 
 
 def healthy() -> Rank:
-    return train(one_rank(), 300, 0.05, lambda k: (0.002, "pipe"))
+    return train(one_rank(), 1200, 0.05, lambda k: (0.002, "pipe"))
 
 
 @pytest.mark.parametrize("name", sorted(RULES.discover()))
@@ -42,7 +43,7 @@ def test_every_rule_needs_batches(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(RULES.discover()))
 def test_every_rule_is_quiet_on_a_healthy_job_with_a_reason(name: str) -> None:
-    said = answer(name, Job([healthy()]).store())
+    said = answer(name, with_healthy_tables(Job([healthy()]).store()))
     assert (said.state, said.findings) == ("quiet", ())
     assert said.reason
 
@@ -130,3 +131,22 @@ def test_saves_that_only_compute_are_not_proven_to_be_storage() -> None:
             rank.event("ckpt_save", 1.0, cause="cpu")
     [finding] = answer("f04_blocking_checkpoint", Job([rank]).store()).findings
     assert finding.confidence == "likely"
+
+
+@pytest.mark.parametrize(
+    ("ncpu", "workers"), [(None, 8), ("x", 8), (0, 8), (2, 1), (8, 7), (64, 16)]
+)
+def test_advice_on_workers_fits_the_nodes_cpus(ncpu: object, workers: int) -> None:
+    store = Job([train(one_rank(), 300, 0.05, lambda k: (0.05, "cpu"))]).store()
+    store.nodes["n1"].meta["ncpu"] = ncpu
+    [finding] = answer("f01_loader_bound", store).findings
+    assert f"num_workers={workers}," in finding.commands[0]
+    assert finding.commands[1] == f"#SBATCH --cpus-per-task={workers + 1}"
+
+
+def test_ranks_of_a_node_share_its_cpus() -> None:
+    ranks = [Rank(n, "n1", 1000 + 10 * n) for n in range(4)]
+    store = Job([train(r, 300, 0.05, lambda k: (0.05, "cpu")) for r in ranks]).store()
+    store.nodes["n1"].meta["ncpu"] = 16
+    [finding] = answer("f01_loader_bound", store).findings
+    assert "num_workers=3," in finding.commands[0]

@@ -140,8 +140,15 @@ def test_without_a_hook_the_stacks_stand_alone_with_their_interval() -> None:
     assert found["data_wait"]["share"] == pytest.approx(0.4, abs=0.08)
     assert found["data_wait"]["low"] < 0.4 < found["data_wait"]["high"]
     assert (found["data_wait"]["hook"], found["data_wait"]["agrees"]) == (None, None)
-    assert found["note"].startswith("no hook")
+    assert found["note"] is None
     assert sum(found["states"].values()) == pytest.approx(1, abs=0.001)
+
+
+def test_too_few_windows_to_stand_for_a_hook_are_told_of_all_the_same() -> None:
+    rank = waiting(0.4, steps=150)
+    found = check(job(rank, stacks_of(rank, TRUE), hook=False))
+    assert found["data_wait"]["hook"] is None
+    assert found["note"].startswith("no hook") and "too little" in found["note"]
 
 
 def test_workers_and_too_few_samples_say_nothing() -> None:

@@ -84,3 +84,15 @@ def test_the_report_shows_it() -> None:
 def test_a_hostile_store_breaks_nothing(junk: object) -> None:
     sources = {"process": {"io_refused": junk}, "waits": junk, "cgroup": {"groups": junk}}
     assert told(n1={"processes": junk, "sources": sources, "job": junk}) == {}
+
+
+def test_processes_of_the_job_that_hung_and_those_that_were_too_many() -> None:
+    hung = [{"pid": 7, "of_job": True}, {"pid": 8, "of_job": False}, 9, {"pid": 10}]
+    sources = {"process": {"left_out": 12}}
+    lines = unseen(
+        store(n1={"processes": {"hung": hung}, "sources": sources}, n2={"processes": {"hung": 3}})
+    )
+    assert [reason.partition(" on n1 ")[0] for _source, reason in lines] == [
+        "1 process",
+        "12 processes",
+    ]

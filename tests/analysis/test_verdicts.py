@@ -29,8 +29,8 @@ def test_reads_from_slow_storage_are_storage(workers: int) -> None:
     report = report_of(steady(0.05, "storage", workers))
     assert report["verdict"] == "storage"
     assert report["idle"]["data_storage"] == pytest.approx(0.5, abs=0.03)
-    [finding] = report["findings"]
-    assert finding["rule"] == "F01"
+    assert rules_fired(report) == {"F01", "F16"}  # the stand-in reads a few KiB at a time
+    finding = next(one for one in report["findings"] if one["rule"] == "F01")
     assert finding["confidence"] == "proven"
     assert finding["where"]["mounts"] == ["/scratch"]
     assert finding["where"]["ranks"] == [0]
@@ -147,7 +147,7 @@ def test_garbage_collections_are_not_storage(workers: int) -> None:
             rank.event("gc", 1.5, cause="cpu")
     report = report_of(Job([rank]))
     assert report["verdict"] == "not-storage"
-    assert rules_fired(report) == set()
+    assert rules_fired(report) == {"F19"}
 
 
 def test_unexplained_slow_steps_are_not_storage() -> None:

@@ -32,7 +32,7 @@ from tests.labs.train import (
 )
 
 SLURM_IO = (sys.executable, "-m", "slurm_io")
-RUN_TIMEOUT_S = 150
+RUN_TIMEOUT_S = 600
 REPORT_TIMEOUT_S = 60
 
 
@@ -50,7 +50,9 @@ def run_scenario(scenario: Scenario, folder: Path) -> Outcome:
         data = options.pop("data")
         assert isinstance(data, Path)
         command = train_command(data, folder / "truth", options, scenario.ranks)
-        _run(["run", "-o", os.fspath(folder / "store"), "--", *command], folder / "run.log")
+        how = [] if scenario.hook else ["--stacks"]
+        arguments = ["run", *how, "-o", os.fspath(folder / "store"), "--", *command]
+        _run(arguments, folder / "run.log", {} if scenario.hook else {"SLURM_IO_HOOK": "0"})
     report = _report(folder)
     truth = storage_idle_share(read_truth(folder / "truth"))
     return judge(scenario, report, truth, time.monotonic() - started_s)
@@ -92,7 +94,7 @@ def _report(folder: Path) -> dict[str, Any]:
     return report
 
 
-def _run(arguments: list[str], log: Path) -> None:
+def _run(arguments: list[str], log: Path, settings: Mapping[str, str]) -> None:
     with open(log, "wb") as output:
         done = subprocess.run(
             [*SLURM_IO, *arguments],
@@ -100,7 +102,7 @@ def _run(arguments: list[str], log: Path) -> None:
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=log.parent,
-            env=train_environment(_without_settings(os.environ)),
+            env=train_environment(_without_settings(os.environ) | dict(settings)),
             timeout=RUN_TIMEOUT_S,
             check=False,
         )

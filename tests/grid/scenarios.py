@@ -14,13 +14,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from slurm_io.analysis.rules.base import RULES as REGISTERED
 from tests.labs.slowfs_settings import CacheMode, SlowFsSettings
 
 KIB = 1024
 MIB = 1024 * 1024
 Place = Literal["data", "slow_data", "validation_data", "checkpoint_dir"]
 NOT_ILL = frozenset({"healthy", "not-storage"})
-RULES = frozenset({"F01", "F02", "F04"})
+RULES = frozenset(rule.code for rule in REGISTERED)
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,8 @@ class Scenario:
 
     `train` are train_job's options; `slow_places` say which of its folders lie on the slow mount.
     `verdicts` are the ones that are right; rules in `fired` must fire, those in `quiet` must not.
-    The report's value may be off by `tolerance` (of training GPU-seconds) at most.
+    The report's value may be off by `tolerance` (of training GPU-seconds) at most. Without `hook`
+    it is switched off and stacks stand for it; those runs are longer, for windows come rarely.
     """
 
     name: str
@@ -45,6 +47,8 @@ class Scenario:
     files: int = 64
     file_bytes: int = 64 * KIB
     tolerance: float = 0.03
+    hook: bool = True
+    is_long: bool = False
 
     @property
     def needs_fuse(self) -> bool:
@@ -168,7 +172,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         why="Decoy: the garbage collector stops the training thread every 12 steps.",
         train=_steps(compute_ms=40, batch=2, workers=1, gc_every=12, gc_objects=50_000),
         verdicts=NOT_ILL,
-        quiet=RULES,
+        quiet=RULES - {"F19"},  # the collections themselves are told, from 3 % on
     ),
     Scenario(
         name="sleeping-loader",
@@ -198,5 +202,74 @@ SCENARIOS: tuple[Scenario, ...] = (
         quiet=frozenset({"F02", "F04"}),
         slow=_slow_data(0.02),
         slow_places=frozenset({"validation_data"}),
+    ),
+    Scenario(
+        name="hook-absent-slow-storage",
+        why="As slow-read-2-workers, seen by stacks alone.",
+        train=_steps(steps=2000, batch=4, workers=2),
+        verdicts=STORAGE,
+        fired=F01,
+        quiet=frozenset({"F04"}),
+        slow=_slow_data(0.025),
+        slow_places=DATA,
+        tolerance=0.05,
+        hook=False,
+    ),
+    Scenario(
+        name="hook-absent-cpu-decode",
+        why="As cpu-prep-2-workers, seen by stacks alone.",
+        train=_steps(steps=1500, compute_ms=20, batch=4, workers=2, reader="cpu", item_ms=20),
+        verdicts=frozenset({"cpu-prep", "not-storage"}),
+        quiet=frozenset({"F02", "F04"}),
+        tolerance=0.05,
+        hook=False,
+        is_long=True,
+    ),
+    Scenario(
+        name="hook-absent-fast",
+        why="As healthy, seen by stacks alone: few windows, but no process ever waits for storage.",
+        train=_steps(steps=2000, compute_ms=50, batch=4, workers=2),
+        verdicts=NOT_ILL,
+        quiet=RULES,
+        tolerance=0.05,
+        hook=False,
+        is_long=True,
+    ),
+    Scenario(
+        name="hook-absent-0-workers",
+        why="As slow-read-0-workers by stacks alone: the rank's samples mix reads and training.",
+        train=_steps(steps=1900, batch=1),
+        verdicts=STORAGE,
+        fired=F01,
+        quiet=frozenset({"F04"}),
+        slow=_slow_data(0.02),
+        slow_places=DATA,
+        tolerance=0.05,
+        hook=False,
+        is_long=True,
+    ),
+    Scenario(
+        name="hook-absent-sleeping-loader",
+        why="As sleeping-loader, seen by stacks alone.",
+        train=_steps(steps=1600, batch=2, workers=1, reader="sleep", item_ms=25),
+        verdicts=frozenset({"not-proven"}),
+        quiet=frozenset({"F02", "F04"}),
+        tolerance=0.05,
+        hook=False,
+        is_long=True,
+    ),
+    Scenario(
+        name="hook-absent-two-ranks-one-slow",
+        why="As two-ranks-one-slow, seen by stacks alone: the other rank sits in the all-reduce.",
+        train=_steps(steps=2600, batch=1, slow_rank=1),
+        verdicts=STORAGE,
+        fired=F01,
+        quiet=frozenset({"F04"}),
+        slow=_slow_data(0.025),
+        slow_places=frozenset({"slow_data"}),
+        ranks=2,
+        tolerance=0.05,
+        hook=False,
+        is_long=True,
     ),
 )  # fmt: skip

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from slurm_io.collectors.stacks.program import find_py_spy
 from tests.grid.runner import line, run_scenario
 from tests.grid.scenarios import SCENARIOS, Scenario
 from tests.labs.slowfs import fuse_missing
@@ -22,7 +24,12 @@ def parameters() -> list[object]:
             marks=[
                 pytest.mark.skipif(
                     scenario.needs_fuse and missing is not None, reason=f"no slowfs: {missing}"
-                )
+                ),
+                pytest.mark.skipif(
+                    not scenario.hook and find_py_spy(os.environ.get("PATH")) is None,
+                    reason="py-spy is not installed",
+                ),
+                *([pytest.mark.long] if scenario.is_long else []),
             ],
         )
         for scenario in SCENARIOS
@@ -31,7 +38,7 @@ def parameters() -> list[object]:
 
 @pytest.mark.grid
 @pytest.mark.torch
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(720)
 @pytest.mark.parametrize("scenario", parameters())
 def test_the_report_agrees_with_the_lab(scenario: Scenario, tmp_path: Path) -> None:
     outcome = run_scenario(scenario, tmp_path / "run")

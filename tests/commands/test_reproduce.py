@@ -1,0 +1,58 @@
+"""``slurm-io reproduce``: the folder, what is missing, exit codes. The passes: tests/analysis."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SLURM_IO = (sys.executable, "-m", "slurm_io")
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A real store, of a command that trains nothing."""
+    folder = tmp_path_factory.mktemp("jobs") / "slurm-io-7"
+    subprocess.run([*SLURM_IO, "run", "-o", folder, "--", "true"], check=True)
+    return folder
+
+
+def reproduce(cwd: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*SLURM_IO, "reproduce", *arguments], cwd=cwd, capture_output=True, text=True, check=False
+    )
+
+
+def test_a_job_by_its_number_is_written_beside_its_store(store: Path) -> None:
+    done = reproduce(store.parent, "7", "--json")
+    assert done.returncode == 0
+    told = json.loads(done.stdout)
+    folder = store.parent / "reproduce-slurm-io-7"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "loader_passes.py", "plain_passes.py", "recipe.json", "reproduce.py",
+    ]  # fmt: skip
+    assert json.loads((folder / "recipe.json").read_text()) == told["recipe"]
+    assert set(told["missing"]) == {"compute_s", "dataset", "bytes_per_item"}
+    assert told["recipe"]["command"] == ["true"]
+    assert told["command"] == "python reproduce-slurm-io-7/reproduce.py"
+
+
+def test_what_is_missing_is_told_with_its_reason_and_can_be_written_again(
+    store: Path, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        done = reproduce(tmp_path, store, "-o", "here it is")
+        assert done.returncode == 0
+    assert "missing: compute_s: no step was timed" in done.stdout
+    assert "python 'here it is/reproduce.py'" in done.stdout
+
+
+def test_no_store_and_no_place_are_one_line(store: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for arguments in ((tmp_path / "nothing",), (store, "-o", tmp_path / "file")):
+        done = reproduce(tmp_path, *arguments)
+        assert done.returncode == 3
+        assert done.stderr.count("\n") == 1
