@@ -87,7 +87,7 @@ def _modules() -> list[str]:
         prefix = "slurm_io/" if top in MAPPED else ""
         for path in (ROOT / top).rglob("*"):
             relative = path.relative_to(ROOT)
-            if path.suffix not in {".py", ".sh"} or "__pycache__" in relative.parts:
+            if path.suffix not in {".py", ".sh", ".toml"} or "__pycache__" in relative.parts:
                 continue
             if any(part in MAPPED for part in relative.parts[1:2]) and top == "slurm_io":
                 continue
