@@ -98,8 +98,12 @@ class ProcessCollector:
         return Availability("on")
 
     def slow_down(self, factor: int) -> None:
-        """One row a process each `factor` seconds on average."""
+        """One row a process each `factor` seconds on average. At full pace again, nothing rests:
+        the next tick, which may be the last, has a row of each."""
         self._factor = factor
+        if factor == 1:
+            for watched in self._watched.values():
+                watched.rests_until_ns = 0
 
     def collect(self, tick: Tick) -> list[Row]:
         """Rows of all members seen before; the first sight of a process only opens it."""

@@ -189,6 +189,22 @@ def test_slowed_down_it_looks_less_often_and_loses_nothing(job: Job, path: Path)
     assert steps(job.look(1.0)) == [1, 2]
 
 
+@pytest.mark.parametrize("factor", [1, 5])
+def test_a_file_let_go_just_before_the_last_tick_is_read_to_its_end(
+    job: Job, path: Path, factor: int
+) -> None:
+    """The job may end a moment after a tick; the last tick is at full pace."""
+    writer = job.writer(path)
+    writer.write(megatron(1, 2, 3))
+    job.open().look()
+    job.collector.slow_down(factor)
+    job.tick()
+    writer.write(megatron(4, 5))
+    writer.end()
+    job.collector.slow_down(1)
+    assert steps(job.tick(0.1)) == [3, 4, 5]
+
+
 def test_a_new_file_is_looked_at_without_waiting(job: Job, tmp_path: Path) -> None:
     job.writer(tmp_path / "one")
     job.open().look()

@@ -178,6 +178,20 @@ def test_slowed_rows_lose_nothing_and_leave_no_second_without_rows(tmp_path: Pat
         assert len({row["interval_ns"] for row in mine}) > 1
 
 
+def test_at_full_pace_again_nothing_rests(tmp_path: Path) -> None:
+    """The sampler's last tick is one: what resting processes did until then is not lost."""
+    second, pids = 1_000_000_000, range(10, 20)
+    collector = ProcessCollector()
+    collector.open(made_up(tmp_path, *(a_member(pid) for pid in pids)))
+    collector.slow_down(10)
+    for tick in range(40):
+        for pid in pids:
+            write_process(tmp_path, pid, ticks=tick)
+        rows_of(collector, tick * second + 1)
+    collector.slow_down(1)
+    assert {row["pid"] for row in rows_of(collector, 40 * second + 1)} == set(pids)
+
+
 def test_refused_io_is_null_and_the_rest_stays(tmp_path: Path) -> None:
     write_process(tmp_path, 7)
     (tmp_path / "7" / "io").unlink()

@@ -72,7 +72,7 @@ class JobLog:
         self._limit_bytes = _MOST_BYTES
         self._tried: set[str] = set()
         self._factor = 1
-        self._glance_due_ns = 0
+        self._glanced_ns: int | None = None
 
     def slow_down(self, factor: int) -> None:
         """A look costs a fork: look, and glance at descriptors, only every `factor` periods."""
@@ -134,9 +134,11 @@ class JobLog:
 
     def _some_file_was_let_go(self, tick: Tick) -> bool:
         """Asked every second, or as often as the governor allows."""
-        if self._context is None or tick.mono_ns < self._glance_due_ns:
+        rest_ns = (self._factor - 1) * _NS
+        is_early = self._glanced_ns is not None and tick.mono_ns - self._glanced_ns < rest_ns
+        if self._context is None or is_early:
             return False
-        self._glance_due_ns = tick.mono_ns + int((self._factor - 0.5) * _NS)
+        self._glanced_ns = tick.mono_ns
         root = self._context.proc_root
         return any(not output.is_held(root) for output in self._found.outputs)
 
