@@ -38,6 +38,7 @@ as the straggler; at least three ranks and 50 looks at each.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import median
 
 import polars as pl
 
@@ -89,7 +90,7 @@ class CollectiveStraggler:
         if len(ranks) < limits.least_ranks:
             return no_rows("stacks")
         last, others = ranks[0], ranks[1:]
-        usual = _median([one.share for one in others])
+        usual = median(one.share for one in others)
         if usual < limits.share or last.share * limits.ratio > usual:
             return Answer("quiet", f"{usual:.0%} of the looks found ranks in a collective")
         lost = picture.losses.share(*OWN_CAUSES)
@@ -114,11 +115,6 @@ def _ranks(picture: Picture, limits: Collective) -> list[_Seen]:
         _Seen(row["node"], row["rank"], row["looks"], row["share"])
         for row in found.iter_rows(named=True)
     ]
-
-
-def _median(values: list[float]) -> float:
-    middle = pl.Series(values).median()
-    return float(middle) if isinstance(middle, (int, float)) else 0.0
 
 
 def _finding(

@@ -169,10 +169,8 @@ def _shm(picture: Picture, limits: Workers) -> Evidence | None:
     mine = mine.drop_nulls("avail_bytes").with_columns(
         (1 - pl.col("avail_bytes") / pl.col("size_bytes")).alias("used")
     )
-    if mine.is_empty():
-        return None
-    worst = mine.sort("used").tail(1).to_dicts()[0]
-    if worst["used"] < limits.shm_share:
+    worst = _fullest(mine, limits.shm_share)
+    if worst is None:
         return None
     text = (
         f"{_SHM} on {worst['node']} was {worst['used']:.0%} full of "
@@ -189,10 +187,8 @@ def _memory(picture: Picture, limits: Workers) -> Evidence | None:
     rows = picture.tables.frame("cgroup", columns, every).filter(pl.col("mem_limit_bytes") > 0)
     held = pl.col("mem_anon_bytes") + pl.col("mem_shmem_bytes").fill_null(0)
     shares = rows.with_columns((held / pl.col("mem_limit_bytes")).alias("used")).drop_nulls("used")
-    if shares.is_empty():
-        return None
-    worst = shares.sort("used").tail(1).to_dicts()[0]
-    if worst["used"] < limits.memory_share:
+    worst = _fullest(shares, limits.memory_share)
+    if worst is None:
         return None
     text = (
         f"the job's memory on {worst['node']} was {worst['used']:.0%} of its limit of "
@@ -200,6 +196,12 @@ def _memory(picture: Picture, limits: Workers) -> Evidence | None:
     )
     when = iso(worst["ts_ns"])
     return Evidence(text, "memory_share", worst["used"], limits.memory_share, when, when)
+
+
+def _fullest(rows: pl.DataFrame, limit: float) -> dict[str, Any] | None:
+    """The row whose ``used`` is largest, when that reaches the limit."""
+    worst = next(rows.sort("used").tail(1).iter_rows(named=True), None)
+    return worst if worst is not None and worst["used"] >= limit else None
 
 
 def _dead(

@@ -81,7 +81,6 @@ def _from_fields(fields: Mapping[str, str], text: str) -> NodeInfo:
     def count(key: str) -> int | None:
         return whole_number(fields.get(key, ""), key)
 
-    cores = [count(each) for each in ("Sockets", "CoresPerSocket")]
     return NodeInfo(
         name=name,
         base=base,
@@ -95,7 +94,7 @@ def _from_fields(fields: Mapping[str, str], text: str) -> NodeInfo:
         reservation=name_of(fields.get("ReservationName", "")),
         cpus=count("CPUTot"),
         cpus_allocated=count("CPUAlloc"),
-        cores=None if None in cores else (cores[0] or 0) * (cores[1] or 0),
+        cores=_product(count("Sockets"), count("CoresPerSocket")),
         memory_mib=count("RealMemory"),
         memory_allocated_mib=count("AllocMem"),
         gpus=gpus_of_gres(parse_gres(fields.get("Gres", ""))),
@@ -111,13 +110,16 @@ def _from_fields(fields: Mapping[str, str], text: str) -> NodeInfo:
     )
 
 
+def _product(sockets: int | None, each: int | None) -> int | None:
+    return None if sockets is None or each is None else sockets * each
+
+
 def _from_object(node: Mapping[str, Any]) -> NodeInfo:
     name = JsonFields(node, "a node").text("name")
     if not is_name(name):
         raise SlurmError(f"JSON with a node called {name[:40]!a}")
     of = JsonFields(node, f"node {name}")
     base, flags = split_state([*of.names("state"), *of.names("state_flags")])
-    cores = (of.count("sockets"), of.count("cores"))
     reason = of.text("reason")
     return NodeInfo(
         name=name,
@@ -134,7 +136,7 @@ def _from_object(node: Mapping[str, Any]) -> NodeInfo:
         reservation=of.name("reservation"),
         cpus=of.count("cpus"),
         cpus_allocated=of.count("alloc_cpus"),
-        cores=None if None in cores else (cores[0] or 0) * (cores[1] or 0),
+        cores=_product(of.count("sockets"), of.count("cores")),
         memory_mib=of.count("real_memory"),
         memory_allocated_mib=of.count("alloc_memory"),
         gpus=gpus_of_gres(parse_gres(of.text("gres"))),

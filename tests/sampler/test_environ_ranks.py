@@ -53,13 +53,7 @@ def tree(script: str, **environment: str) -> Iterator[int]:
 def discover(root: int, holds: Callable[[list[Member]], bool]) -> list[Member]:
     """The members, once `holds` is true of them: before exec a child looks like its parent."""
     found = Discovery(replace(spec("user", root), attached_by=os.getpid()))
-    for _ in range(500):
-        found.refresh({})
-        members = list(found.members())
-        if holds(members):
-            return members
-        time.sleep(0.02)
-    raise AssertionError([(m.pid, m.ppid, m.comm, m.role, m.rank) for m in members])
+    return refreshed(found, {}, holds)
 
 
 def ranks_of(members: list[Member]) -> list[int | None]:
@@ -105,18 +99,9 @@ time.sleep(60)
 """)
     with tree(f'cd {tmp_path}; exec "$PY" fork.py') as root:
         found = Discovery(replace(spec("user", root), attached_by=os.getpid()))
-
-        def refreshed_until(holds: Callable[[list[Member]], bool]) -> None:
-            for _ in range(500):
-                found.refresh({})
-                if holds(list(found.members())):
-                    return
-                time.sleep(0.02)
-            raise AssertionError(found.members())
-
-        refreshed_until(lambda members: ranks_of(members) == [None] and len(members) == 2)
+        refreshed(found, {}, lambda members: ranks_of(members) == [None] and len(members) == 2)
         (tmp_path / "now").touch()
-        refreshed_until(lambda members: ranks_of(members) == [6])
+        refreshed(found, {}, lambda members: ranks_of(members) == [6])
 
 
 def test_a_python_that_only_waits_for_another_one_is_no_rank() -> None:
