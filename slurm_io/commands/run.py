@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from slurm_io.commands import GIVEN
+from slurm_io.model import SamplerSpec
 from slurm_io.runner.wrapper import RunOptions, run_command
 
 
@@ -27,6 +28,14 @@ from slurm_io.runner.wrapper import RunOptions, run_command
 )
 @click.option("--no-hook", is_flag=True, help="Do not attach to Python: watch from outside only.")
 @click.option("--stacks", is_flag=True, help="Record stacks with py-spy too: 0.7 % of a core.")
+@click.option(
+    "--budget",
+    type=click.FloatRange(0.0005, 1),
+    default=SamplerSpec.budget_share,
+    show_default=True,
+    metavar="SHARE",
+    help="Share of one core the sampler may use: more of it shows shorter phases.",
+)
 @click.option("--no-report", is_flag=True, help="Store the data, leave the analysis for later.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.argument("argv", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- CMD...")
@@ -35,6 +44,7 @@ def command(
     spool: str | None,
     no_hook: bool,
     stacks: bool,
+    budget: float,
     no_report: bool,
     debug: bool,
     argv: tuple[str, ...],
@@ -51,5 +61,6 @@ def command(
         hook=not no_hook,
         report=not no_report,
         stacks=stacks,
+        budget_share=budget,
     )
     sys.exit(run_command(options))

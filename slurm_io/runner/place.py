@@ -72,10 +72,12 @@ def prepare(
     spool_parent: Path | None,
     meeting: Meeting | None = None,
     stacks: bool = False,
+    budget_share: float = SamplerSpec.budget_share,
 ) -> Place:
     """Make the folders and write ``job.json`` and ``sampler.json``; UsageError names the folder.
 
     The rings go into the folder of the `meeting` that this process leads. `stacks`: record them.
+    `budget_share`: of one core, for the sampler.
     """
     job, node = identity(os.environ), node_name(os.environ)
     step = read_step(os.environ, node)
@@ -85,7 +87,7 @@ def prepare(
     ring_dir = make_ring_dir() if meeting is None else meeting.folder
     try:
         draft = Place(job, node, spool, spool, ring_dir, argv, hold(spool), step)
-        _write_spec(draft, stacks)
+        _write_spec(draft, stacks, budget_share)
         return settle(draft, stores)
     except (OSError, StoreError, UsageError) as error:
         shutil.rmtree(spool, ignore_errors=True)
@@ -107,7 +109,7 @@ def settle(draft: Place, stores: Iterable[Path]) -> Place:
     raise UsageError(f"{tried} already holds a run: give another folder with -o")
 
 
-def _write_spec(place: Place, stacks: bool) -> None:
+def _write_spec(place: Place, stacks: bool, budget_share: float) -> None:
     """Tell the sampler."""
     spec = SamplerSpec(
         job=place.job,
@@ -116,6 +118,7 @@ def _write_spec(place: Place, stacks: bool) -> None:
         stacks_share=STACKS_SHARE if stacks else 0.0,
         spool=str(place.spool),
         ring_dir=str(place.ring_dir),
+        budget_share=budget_share,
         gpus=gpus_of_user(os.environ),
     )
     (place.spool / "sampler.json").write_text(json.dumps(spec.to_dict(), indent=1))

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slurm_io.errors import SlurmIoError
+from slurm_io.model import SamplerSpec
 from slurm_io.runner.child import CommandEnd, launch, stop, wait_for_command
 from slurm_io.runner.finish import finish
 from slurm_io.runner.follow import become
@@ -41,6 +42,7 @@ class RunOptions:
     hook: bool = True
     report: bool = True
     stacks: bool = False
+    budget_share: float = SamplerSpec.budget_share
 
 
 def run_command(options: RunOptions) -> int:
@@ -61,7 +63,12 @@ def run_command(options: RunOptions) -> int:
 def _record(options: RunOptions, meeting: Meeting | None) -> CommandEnd:
     """Prepare, run the command under a sampler, bring the recording home."""
     place = prepare(
-        options.argv, options.output, options.spool_parent, meeting, stacks=options.stacks
+        options.argv,
+        options.output,
+        options.spool_parent,
+        meeting,
+        stacks=options.stacks,
+        budget_share=options.budget_share,
     )
     try:
         began_s = time.monotonic()

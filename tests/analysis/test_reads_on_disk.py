@@ -59,10 +59,15 @@ def report_of(
     dropped: bool = False,
     **options: object,
 ) -> dict[str, Any]:
-    """The report of a run; with `dropped` the page cache loses the data twice a second."""
+    """The report of a run; with `dropped` the page cache loses the data twice a second.
+
+    The sampler may use what it needs: slowed down on a busy machine, it could not tell passes of
+    seconds apart, and the report would be silent.
+    """
     train = train_command(data, folder / "truth", {**OPTIONS, **options})
     store = os.fspath(folder / "store")
-    command = [sys.executable, "-m", "slurm_io", "run", "-o", store, "--", *train]
+    recorded = ["slurm_io", "run", "--budget", "0.5", "-o", store, "--"]
+    command = [sys.executable, "-m", *recorded, *train]
     environment = {
         name: value for name, value in train_environment().items() if not name.startswith("SLURM_")
     }
@@ -100,14 +105,6 @@ def of_dataset(slices: list[dict[str, Any]], *path: str) -> list[float]:
     return found
 
 
-def was_slowed(folder: Path) -> bool:
-    """Whether the governor stretched process rows: on a loaded machine a look costs more, and rows
-    of many seconds cannot tell short passes apart. The report is silent then, never wrong."""
-    [own] = (folder / "store").rglob("self.json")
-    governor = json.loads(own.read_text())["governor"]
-    return any(change["source"] == "process" for change in governor["changes"])
-
-
 @needs_slow_disk
 @pytest.mark.parametrize("workers", [0, 2])
 def test_the_first_pass_is_cold_and_the_second_comes_from_the_page_cache(
@@ -115,9 +112,6 @@ def test_the_first_pass_is_cold_and_the_second_comes_from_the_page_cache(
 ) -> None:
     with slow_disk(tmp_path) as (data, throttle):
         report = report_of(tmp_path, data, throttle, workers=workers, persistent=True)
-    if was_slowed(tmp_path):
-        assert report["reads"]["contrast"]["agrees"] in (None, True)
-        return
     asked = of_dataset(report["reads"]["slices"], "asked_bytes")
     # Rows cover a second, and what is prefetched as a pass begins is read within one.
     assert 0.85 <= asked[1] <= 1.15, asked
@@ -129,9 +123,6 @@ def test_workers_that_live_for_one_pass_are_seen_for_most_of_it(tmp_path: Path) 
     """They are first looked at about a second after their birth: passes of more than ten."""
     with slow_disk(tmp_path, reads_s=10) as (data, throttle):
         report = report_of(tmp_path, data, throttle, workers=2, compute_ms=180)
-    if was_slowed(tmp_path):
-        assert report["reads"]["contrast"]["agrees"] in (None, True)
-        return
     warm = report["reads"]["slices"][1]
     assert warm["seen_share"] - 0.2 <= warm["asked_bytes"] / DATASET_BYTES <= 1.05
     check_contrast(report)
@@ -162,9 +153,6 @@ def check_contrast(report: dict[str, Any]) -> None:
 def test_a_cache_that_keeps_nothing_is_no_contrast(tmp_path: Path) -> None:
     with slow_disk(tmp_path) as (data, throttle):
         report = report_of(tmp_path, data, throttle, dropped=True, workers=2, persistent=True)
-    if was_slowed(tmp_path):
-        assert report["reads"]["contrast"]["agrees"] is None
-        return
     slices = report["reads"]["slices"]
     stored = of_dataset(slices, "storage_bytes", "low")
     assert min(stored) > 0.8, stored
@@ -181,9 +169,6 @@ def test_a_fuse_file_system_leaves_open_what_came_from_storage(tmp_path: Path) -
         report = report_of(tmp_path, mounted.mountpoint, None, workers=0)
     reads = report["reads"]
     cold, warm = reads["slices"]
-    if was_slowed(tmp_path):
-        assert reads["contrast"]["agrees"] is None
-        return
     assert 0.9 <= warm["asked_bytes"] / DATASET_BYTES <= 1.1
     assert cold["storage_bytes"]["high"] is None
     assert warm["storage_bytes"]["high"] is None

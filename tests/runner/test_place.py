@@ -50,3 +50,11 @@ def test_which_gpus(
     place = prepare(("true",), tmp_path / "store", tmp_path)
     places.append(place)
     assert json.loads((place.spool / "sampler.json").read_text())["gpus"] == gpus
+
+
+def test_the_sampler_is_told_how_much_of_a_core_it_may_use(
+    places: list[Place], tmp_path: Path
+) -> None:
+    place = prepare(("true",), tmp_path / "store", tmp_path, budget_share=0.05)
+    places.append(place)
+    assert json.loads((place.spool / "sampler.json").read_text())["budget_share"] == 0.05
