@@ -23,7 +23,7 @@ _AFTER_HANG_S = 5.0
 _FIRST_RETRY_S = 60.0
 _LONGEST_RETRY_S = 960.0
 _MOST_LEFT_BEHIND = 3
-_LONGEST_GOODBYE_S = 0.1
+_LONGEST_GOODBYE_S = 1.0
 
 
 class Hang(NamedTuple):
@@ -90,7 +90,7 @@ class Attendant:
         return [hang for hang in self.hangs if not hang.helper.is_gone()]
 
     def close(self) -> None:
-        """Kill what runs. Waits a tenth of a second at most, so that its CPU time is known."""
+        """Kill what runs. Waits a second at most, so that its CPU time is known."""
         if self._helper is not None:
             self._helper.close()
             end_s = time.monotonic() + _LONGEST_GOODBYE_S

@@ -106,7 +106,7 @@ def of_dataset(slices: list[dict[str, Any]], *path: str) -> list[float]:
 
 
 @needs_slow_disk
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [pytest.param(0, marks=pytest.mark.long), 2])
 def test_the_first_pass_is_cold_and_the_second_comes_from_the_page_cache(
     tmp_path: Path, workers: int
 ) -> None:
@@ -149,6 +149,7 @@ def check_contrast(report: dict[str, Any]) -> None:
     assert any("cold-epoch contrast" in one["text"] for one in finding["evidence"])
 
 
+@pytest.mark.long
 @needs_slow_disk
 def test_a_cache_that_keeps_nothing_is_no_contrast(tmp_path: Path) -> None:
     with slow_disk(tmp_path) as (data, throttle):

@@ -419,12 +419,13 @@ class TestLifeOfTheHelper:
             assert second < 2000
             runner.rows(tick(second).ts_ns, tick(second).mono_ns, 0)
             time.sleep(0.005)
-        alive = runner.usage.all_children_cpu_s
-        assert alive == runner.usage.helper_cpu_s
+        alive = runner.usage.helper_cpu_s
+        # Children that earlier tests left behind may have been waited for meanwhile.
+        others = runner.usage.all_children_cpu_s - alive
         time.sleep(0.2)
         runner.close()
         assert runner.usage.helper_cpu_s == 0.0
-        assert alive <= runner.usage.all_children_cpu_s < 3 * alive + 0.5
+        assert alive <= runner.usage.all_children_cpu_s - others < 3 * alive + 0.5
 
 
 PROGRAM = """

@@ -79,8 +79,8 @@ def test_what_hangs_reads_timed_out_and_its_own_further_calls_are_not_made() -> 
 
 def test_many_that_hang_take_no_longer_than_one() -> None:
     began_s = time.monotonic()
-    found = take_turns([(HANG,)] * 12 + [(PID,)], 0.8)
-    assert time.monotonic() - began_s < 4
+    found = take_turns([(HANG,)] * 12 + [(PID,)], 3)
+    assert time.monotonic() - began_s < 12
     assert [states(each)[0] for each in found] == ["timed out"] * 12 + ["ok"]
 
 

@@ -25,12 +25,10 @@ def tell(text: str) -> None:
 
 def announce(what: str, seen: Survey, options: AttachOptions) -> None:
     """Say that it begins, and what was found."""
-    ranks = f"{len(seen.ranks)} rank{'s' * (len(seen.ranks) != 1)}"
+    members, ranks = len(seen.members), len(seen.ranks)
+    found = f"{members} process{'es' * (members != 1)}, {ranks} rank{'s' * (ranks != 1)}"
     along = "; its hook is read along" if seen.ring_dir and not options.load_hook else ""
-    tell(
-        f"watching {what} for {options.duration_s:g} s: {len(seen.members)} processes, {ranks}"
-        f"{along} (Ctrl-C ends it early)"
-    )
+    tell(f"watching {what} for {options.duration_s:g} s: {found}{along} (Ctrl-C ends it early)")
 
 
 def conclude(
@@ -55,9 +53,9 @@ def report_on(store: Path, as_json: bool) -> dict[str, Any]:
     """Analyse the store, put the reports into it, print one. Raises StoreError, OSError."""
     # Imported here: polars and pyarrow take 0.3 s and have no place in a process that waits.
     from slurm_io.analysis.api import write_reports
-    from slurm_io.analysis.thresholds import of_site
+    from slurm_io.analysis.thresholds import of_config
 
-    report = write_reports(store, of_site(config.load().thresholds))
+    report = write_reports(store, of_config(config.load()))
     print_report(report, as_json)
     return report
 

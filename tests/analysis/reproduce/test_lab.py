@@ -75,6 +75,7 @@ def test_slow_storage_is_told(tmp_path: Path) -> None:
     assert [path.name for path in truth] == ["rank0.json"]  # of the job; the rerun trained nothing
 
 
+@pytest.mark.long
 def test_a_dear_transform_is_told(tmp_path: Path) -> None:
     data = make_dataset(tmp_path / "fast", 64, 65536)
     store = run_job(tmp_path, data, reader="cpu", item_ms=40, compute_ms=25)
