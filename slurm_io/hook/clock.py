@@ -11,17 +11,18 @@ dataset that calls torch.load, gives one record.
 from __future__ import annotations
 
 import functools
-import sys
 from _thread import get_ident
 from time import monotonic_ns
 
 from . import record, text
+from .gpu_idle import GPU, cuda_module
 from .session import SESSION, in_loader_worker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
+    from .gpu_idle import GpuIdle
     from .loaders import Loader
     from .ring import Ring
 
@@ -36,8 +37,9 @@ class EpochClock:
     """Clock of one epoch: what `wrap_next` must know from one batch to the next."""
 
     __slots__ = (
-        "loader_id", "thread", "on_main", "index", "batch_word", "wait_word", "cuda",
-        "_loader", "_flags", "_epoch", "_ended",
+        "loader_id", "thread", "on_main", "index", "batch_word", "wait_word", "gpu",
+        "look_at",
+        "_loader", "_flags", "_epoch", "_ended", "_has_gpu",
     )  # fmt: skip
 
     def __init__(self, loader: Loader) -> None:
@@ -46,13 +48,15 @@ class EpochClock:
         self.on_main = True
         self.index = 0  # of the next batch
         self.batch_word = 0
+        self.look_at = loader.padding.first_at  # index of the batch to look at next
         self.wait_word = record.DATA_WAIT | loader.loader_id << 32
-        self.cuda = _cuda_module()  # until CUDA is seen to be in use
+        self.gpu: GpuIdle | None = None  # on the main thread, with a torch made for GPUs
         self._loader = loader
         self._flags = loader.flags | record.FIRST
         self._epoch = loader.epochs & 0xFFFFFFFF
         loader.epochs += 1
         self._ended = False
+        self._has_gpu = cuda_module() is not None
 
     def begin(self, thread: int) -> Ring | None:
         """The first wait of this clock, of a thread with it, or of a forked child with it.
@@ -84,9 +88,16 @@ class EpochClock:
                 SESSION.event(
                     flags | record.FAILED, record.ERROR, start_ns, end_ns, -1, text.encode(fields)
                 )
+            if self.gpu is not None and SESSION.ring is not None:
+                self.gpu.stopped(SESSION.ring)
             _BUSY.discard(thread)
         except BaseException as failure:
             give_up(thread, failure)
+
+    def look(self, batch: Any, index: int, now_ns: int) -> None:
+        """How much of this batch is padding; out of the wait's time, and seldom."""
+        padding = self._loader.padding
+        self.look_at = padding.look(batch, index, self.loader_id, self._epoch, now_ns)
 
     def fields(self) -> dict[str, Any]:
         """Which epoch of which loader, for the text of an event."""
@@ -111,7 +122,8 @@ class EpochClock:
         self.on_main = thread == SESSION.main_thread
         flags = self._flags if self.index == 0 else self._flags & ~record.FIRST
         flags |= 0 if self.on_main else record.OFF_MAIN
-        seen_cuda = self.batch_word & _CUDA_BIT
+        self.gpu = GPU if self.on_main and self._has_gpu else None
+        seen_cuda = _CUDA_BIT if GPU.in_use else 0
         self.batch_word = (
             record.KIND_BATCH | flags << 8 | seen_cuda | self.loader_id << 16 | self._epoch << 32
         )
@@ -143,6 +155,9 @@ def wrap_next(
                 return original(self)
         try:
             busy.add(thread)
+            gpu = clock.gpu
+            if gpu is not None:
+                gpu.begin(ring)
             start_ns = now_ns()
             if clock.on_main:
                 words = ring.words
@@ -160,9 +175,7 @@ def wrap_next(
         try:
             ring = session.ring
             if ring is not None:  # not turned off meanwhile, nor a forked child
-                if clock.cuda is not None and clock.cuda._initialized:
-                    clock.batch_word |= _CUDA_BIT
-                    clock.cuda = None
+                idle = _UNKNOWN_WORD if gpu is None else gpu.end(ring, clock, start_ns, end_ns)
                 i = next(ring.numbers)
                 number = i + 1
                 index = clock.index
@@ -174,7 +187,7 @@ def wrap_next(
                 words[at + 3] = end_ns
                 words[at + 4] = index | session.steps << 32
                 words[at + 5] = session.step_end_ns
-                words[at + 6] = _UNKNOWN_WORD
+                words[at + 6] = idle
                 words[at + 7] = number  # last: only now is the record whole
                 if clock.on_main:
                     words[5] = end_ns
@@ -183,6 +196,8 @@ def wrap_next(
                 if not index:
                     clock.batch_word &= ~_FIRST_BIT
                 clock.index = index + 1
+                if index == clock.look_at:
+                    clock.look(batch, index, end_ns)
             busy.discard(thread)
         except BaseException as error:
             give_up(thread, error)
@@ -204,10 +219,3 @@ def give_up(thread: int, error: BaseException) -> None:
     if not isinstance(error, Exception):
         raise error
     SESSION.turn_off(error)
-
-
-def _cuda_module() -> Any:
-    """torch.cuda, if this torch was built for GPUs."""
-    cuda = sys.modules.get("torch.cuda")
-    built = getattr(sys.modules.get("torch._C"), "_cuda_getDeviceCount", None)
-    return cuda if built is not None and hasattr(cuda, "_initialized") else None

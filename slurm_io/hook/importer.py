@@ -21,6 +21,7 @@ PATCHES = {  # module to wait for: (module of ours, function)
     "torch.utils.data.dataloader": ("torch_loader", "patch"),
     "torch.utils.data._utils.signal_handling": ("torch_workers", "patch"),
     "torch.optim.optimizer": ("torch_optim", "patch"),
+    "torch.cuda.graphs": ("torch_graphs", "patch"),
     "torch.serialization": ("torch_save", "patch_serialization"),
     "torch.distributed.checkpoint.state_dict_saver": ("torch_save", "patch_dcp_saver"),
     "torch.distributed.checkpoint.state_dict_loader": ("torch_save", "patch_dcp_loader"),

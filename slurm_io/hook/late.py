@@ -32,10 +32,12 @@ def join(folder: str) -> str:
     if not SESSION.off:
         return "there"
     try:
+        from .gpu_idle import GPU
         from .start import start
 
         SESSION.folder = folder
         SESSION.off = False
+        GPU.come_back()
         start()
     except Exception as error:
         SESSION.turn_off(error)
@@ -50,7 +52,7 @@ def leave() -> str:
     atexit.unregister(SESSION.close)
     steps = (
         _stop_waiting_for_modules, _stop_timing_collections, _unwrap, _forget_step_hooks,
-        _free_the_ring,
+        _free_the_ring, _free_the_events,
     )  # fmt: skip
     failed = 0
     for step in steps:
@@ -79,6 +81,12 @@ def _free_the_ring() -> None:
     if loaders is not None:
         for _owner, loader in list(loaders.LOADERS._known.values()):
             loader._told_ring = None
+
+
+def _free_the_events() -> None:
+    gpu_idle = sys.modules.get(__package__ + ".gpu_idle") if __package__ else None
+    if gpu_idle is not None:
+        gpu_idle.GPU.leave()
 
 
 def _unwrap() -> None:

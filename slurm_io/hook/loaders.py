@@ -9,6 +9,7 @@ import itertools
 import weakref
 
 from . import record, text
+from .padding import PaddingLooks
 from .session import SESSION
 
 TYPE_CHECKING = False
@@ -21,12 +22,15 @@ if TYPE_CHECKING:
 class Loader:
     """One loader: its id (from 1), flags for its batches, how often it was started."""
 
-    __slots__ = ("loader_id", "flags", "epochs", "_fields", "_told_ring", "__weakref__")
+    __slots__ = (
+        "loader_id", "flags", "epochs", "padding", "_fields", "_told_ring", "__weakref__",
+    )  # fmt: skip
 
     def __init__(self, loader_id: int, flags: int, fields: dict[str, Any]) -> None:
         self.loader_id = loader_id
         self.flags = flags
         self.epochs = 0
+        self.padding = PaddingLooks()
         self._fields = fields
         self._told_ring: Ring | None = None
 

@@ -19,6 +19,8 @@ COUNT = struct.Struct("<Q")
 STATE_OFFSET = 56
 STATE = struct.Struct("<I")
 ALIVE, CLOSED = 1, 2
+# Counters of the GPU-side measuring, as words of 8 bytes of the header.
+GPU_DROPPED_WORD, GPU_SKIPPED_WORD, GPU_FAILED_WORD = 8, 9, 10
 GREETING_OFFSET = 512
 GREETING_BYTES = HEADER_BYTES - GREETING_OFFSET
 
@@ -29,7 +31,7 @@ TEXT = struct.Struct("<QBBHI40sQ")  # number, 3, bytes used, part, text id, byte
 TEXT_PART_BYTES = 40
 TEXT_BYTES = 640
 
-KIND_BATCH, KIND_EVENT, KIND_TEXT = 1, 2, 3
+KIND_BATCH, KIND_EVENT, KIND_TEXT, KIND_GPU = 1, 2, 3, 4
 
 STEP, DATA_WAIT, CHECKPOINT, LOADING = 0, 1, 2, 3  # phases
 
@@ -38,7 +40,7 @@ BLOCKING, MAIN_THREAD, FAILED = 1, 2, 4  # flags of an EVENT
 
 LOADER, EPOCH_START, EPOCH_END = 1, 2, 3
 CKPT_SAVE, CKPT_ASYNC, CKPT_BACKGROUND, LOAD = 4, 5, 6, 7
-GC, EXIT, ERROR = 8, 9, 10
+GC, EXIT, ERROR, PADDING = 8, 9, 10, 11
 
 UNKNOWN = -1  # of bytes and of gpu_idle
 MAX_LOADER_ID = 0xFFFF

@@ -8,11 +8,12 @@ from . import record
 from .clock import EpochClock, wrap_next
 from .epoch_start import start_epoch
 from .loaders import LOADERS, attribute, type_name
+from .padding import PaddingLooks
 from .session import SESSION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Callable
 
 
 class _Forwarding:
@@ -75,16 +76,23 @@ class WatchedIterator(_Forwarding):
     __next__ = wrap_next(_next_of_watched, lambda iterator: None)
 
 
-def watch(iterable: Any, name: str | None = None) -> Any:
+def watch(
+    iterable: Any, name: str | None = None, padding: Callable[[Any], Any] | None = None
+) -> Any:
     """`iterable`, with the time that its consumer waits for each item recorded as data wait.
 
     The result can be iterated as often as the iterable can, and shows its length and attributes.
     With the hook off it is the iterable itself. A DataLoader needs no watching.
+
+    `padding` is asked now and then how much of an item is padding: it takes the item and returns
+    (tokens of padding, tokens), or None. Without it an ``attention_mask`` is looked at.
     """
     if SESSION.off or isinstance(iterable, (Watched, WatchedIterator)):
         return iterable
     try:
         loader = LOADERS.new(lambda owner: _describe(owner, name), iterable, record.WATCHED)
+        if padding is not None:
+            loader.padding = PaddingLooks(padding)
         if hasattr(type(iterable), "__next__"):
             return WatchedIterator(iterable, EpochClock(loader))
         kind = SizedWatched if hasattr(type(iterable), "__len__") else Watched

@@ -13,6 +13,7 @@ from slurm_io.collectors.base import Member
 from slurm_io.errors import HostError
 from slurm_io.host.read import read_bytes, read_optional_text
 from slurm_io.model import SamplerSpec
+from slurm_io.sampler.allowed_cpus import AllowedCpus
 from slurm_io.sampler.environ_ranks import EnvironRanks
 from slurm_io.sampler.job_groups import JobGroups
 from slurm_io.sampler.listed_pids import ListedPids
@@ -31,7 +32,11 @@ _REREADS_OF_THE_YOUNG = (1, 2, 5)  # a child executes its program soon after the
 
 class Discovery:
     """:meth:`refresh` looks; :meth:`members` is what was found. The list is replaced, not changed:
-    as long as it is the same object, nothing changed."""
+    as long as it is the same object, nothing changed.
+
+    A refresh may be left behind at any read and begun anew (:mod:`.relay`): what it had found by
+    then, and had not judged or settled, waits in `_to_judge` and `_is_unsettled`.
+    """
 
     def __init__(self, spec: SamplerSpec) -> None:
         self._spec = spec
@@ -50,7 +55,10 @@ class Discovery:
         self._registered = RegisteredTasks(spec.ring_dir)
         self._is_attached = spec.attached_by is not None
         self._environ_ranks = EnvironRanks(self._root)
+        self.allowed_cpus = AllowedCpus(self._root)
         self._young: list[Process] = []
+        self._to_judge: list[Process] = []
+        self._is_unsettled = False
         self._images: dict[tuple[int, int, str, int], Image] = {}
         self._members: list[Member] = []
         self._ranks: dict[int, int | None] = {}
@@ -67,15 +75,17 @@ class Discovery:
             self._table.wanted = in_group | self._of_job.keys()
         back = self._hung_members - self._table.left_out
         new, gone = self._table.refresh()
-        lost = [pid for pid in self._of_job if pid in gone or self._table.get(pid) is None]
-        for pid in lost:
-            self._lose(self._of_job[pid])
-        joined = self._judge_membership(new) | self._join_registered()
-        moved = self._reread_members()
-        changed = bool(lost) or joined or moved
-        ranks = self._environ_ranks.add_to(ranks, self._of_job, changed)
-        if changed or dict(ranks) != self._ranks:
-            self._ranks = dict(ranks)
+        self._to_judge += new
+        for process in list(self._of_job.values()):
+            if process.pid in gone or self._table.get(process.pid) is not process:
+                self._lose(process)
+        self._judge_membership()
+        self._join_registered()
+        self._reread_members()
+        ranks = self._environ_ranks.add_to(ranks, self._of_job, self._is_unsettled)
+        if dict(ranks) != self._ranks:
+            self._ranks, self._is_unsettled = dict(ranks), True
+        if self._is_unsettled:
             self._settle_roles()
         if self._table.was_listed:  # until then they lived, although nobody had looked at them
             self._hung_members -= back
@@ -174,48 +184,46 @@ class Discovery:
         self._unseen.look(missing, self._groups.foreign, self._table.zombies, self._of_job)
         self._unseen.note_emptiness(now_s, in_group is not None, bool(in_group or self._of_job))
 
-    def _judge_membership(self, new: list[Process]) -> bool:
+    def _judge_membership(self) -> None:
         """Parents come before children in pid order as a rule; a late one is caught next time."""
+        new = [p for p in self._to_judge if self._table.get(p.pid) is p]
         young = [p for p in self._young if self._table.get(p.pid) is p]
         candidates = [*filter(self._looks_different, young), *new, *self._unjudged()]
-        joined = False
         for process in sorted(candidates, key=lambda process: process.starttime):
             if process.pid in self._of_job:
                 continue
             claim = self._membership.claim(process, self._of_job.__contains__)
             if claim is not None:
                 self._join(process, claim)
-                joined = True
         oldest = self._table.refreshes - _YOUNG_REFRESHES
         self._young = [
             p
             for p in (*young, *(p for p in new if not p.is_old))
             if p.pid not in self._of_job and p.first_seen > oldest
         ]
-        return joined
+        self._to_judge = []
 
     def _join(self, process: Process, claim: str) -> None:
         self._of_job[process.pid] = process
+        self._is_unsettled = True
         self.processes_seen += 1
         self._found_by[claim] += 1
 
     def _lose(self, process: Process) -> None:
         del self._of_job[process.pid]
+        self._is_unsettled = True
         zombie = self._table.zombies.get(process.pid)
         if zombie is not None and zombie.starttime == process.starttime:
             self._unseen.ended(process.pid, process.starttime)
 
-    def _join_registered(self) -> bool:
+    def _join_registered(self) -> None:
         """The other tasks of an srun step: `slurm-io run` registered them in the ring folder."""
         if self._spec.mode != "user" or self._is_attached:
-            return False
-        joined = False
+            return
         for pid, starttime in self._registered.now():
             process = None if pid in self._of_job else self._table.get(pid)
             if process is not None and process.starttime == starttime:
                 self._join_with_all_below(process)
-                joined = True
-        return joined
 
     def _join_with_all_below(self, process: Process) -> None:
         self._join(process, "task")
@@ -246,10 +254,8 @@ class Discovery:
         """The process that has this pid now."""
         return process if self._table.reread(process) else self._table.read_again(process.pid)
 
-    def _reread_members(self) -> bool:
-        """Names, parents and deaths of a twentieth of the members and of the youngest; whether
-        anything changed."""
-        changed = False
+    def _reread_members(self) -> None:
+        """Names, parents and deaths of a twentieth of the members and of the youngest."""
         for process in list(self._of_job.values()):
             is_turn = (process.pid + self._table.refreshes) % _REREAD_EVERY == 0
             is_young = self._table.refreshes - process.first_seen in _REREADS_OF_THE_YOUNG
@@ -259,12 +265,10 @@ class Discovery:
             if not self._table.reread(process):
                 self._table.drop(process.pid)
                 self._lose(process)
-                changed = True
             elif self._was_moved_away(process):
                 self._lose(process)
-                changed = True
-            changed = changed or before != (process.image, process.ppid)
-        return changed
+            elif before != (process.image, process.ppid):
+                self._is_unsettled = True
 
     def _was_moved_away(self, process: Process) -> bool:
         """Whether a member sits in another job's control group by now."""
@@ -277,6 +281,7 @@ class Discovery:
 
     def _settle_roles(self) -> None:
         self._members = self._judge.members(self._of_job, self._ranks)
+        self.allowed_cpus.note(self._members)
         workers = {(m.pid, m.starttime) for m in self._members if m.role == "worker"}
         self.workers_seen += len(workers - self._workers)
         # Before its first batch a hooked rank may look like a worker of what started it.
@@ -284,6 +289,7 @@ class Discovery:
             m.role == "rank" and (m.pid, m.starttime) in self._workers for m in self._members
         )
         self._workers = workers
+        self._is_unsettled = False
         living = {(m.pid, m.starttime) for m in self._members}
         self._images = {key: image for key, image in self._images.items() if key[:2] in living}
 

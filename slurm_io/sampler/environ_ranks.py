@@ -71,8 +71,8 @@ class EnvironRanks:
         is_time = self._since_look >= _REFRESHES_BETWEEN
         # Hooked jobs do not pay for the many short-lived processes that some loaders start.
         if is_time and not self._all_hooked or self._has_changed and (is_time or not hooked):
-            self._since_look, self._has_changed = 0, False
             self._look(members)
+            self._since_look, self._has_changed = 0, False  # a look left behind is made again
         related = _related(self._ranks, hooked, members)
         for pid in related - hooked.keys():
             self._facts.pop((pid, members[pid].starttime), None)

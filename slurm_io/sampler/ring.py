@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from slurm_io.sampler.ring_format import (
     BATCH,
     CLOSED,
+    GPU_COUNTS_OFFSET,
     GREETING_OFFSET,
     HEAD_OFFSET,
     HEADER_BYTES,
@@ -21,10 +22,12 @@ from slurm_io.sampler.ring_format import (
     RECORD,
     RECORD_BYTES,
     STATE_OFFSET,
+    GpuCounts,
     Greeting,
     Header,
     Record,
     batch_of,
+    parse_gpu_counts,
     parse_greeting,
     parse_phase,
     parse_record,
@@ -71,6 +74,13 @@ class Ring:
             return parse_phase(os.pread(self._fd, 16, PHASE_OFFSET))
         except OSError:
             return "none", None
+
+    def gpu_counts(self) -> GpuCounts | None:
+        """What the GPU-side measuring left out; None when it cannot be read."""
+        try:
+            return parse_gpu_counts(os.pread(self._fd, 24, GPU_COUNTS_OFFSET))
+        except OSError:
+            return None
 
     def is_closed(self) -> bool:
         """The process says that it has ended."""

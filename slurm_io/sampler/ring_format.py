@@ -21,19 +21,22 @@ MAX_TEXT_PARTS = 16  # 640 bytes of JSON in parts of 40
 PHASE_OFFSET = 32
 HEAD_OFFSET = 48
 STATE_OFFSET = 56
+GPU_COUNTS_OFFSET = 64
 CLOSED = b"\x02\0\0\0"
 _HEADER = struct.Struct("<8sIIIIq")
 _PHASE = struct.Struct("<IIQ")
 RECORD = struct.Struct("<QBBHIQQIIQqQ")
 """A whole record but a TEXT; the number first and last, the kind second."""
 _TEXT = struct.Struct("<QBBHI40sQ")
+_GPU_COUNTS = struct.Struct("<QQQ")
 _NUMBERS = struct.Struct(f"<Q{RECORD_BYTES - 16}xQ")
 
-BATCH, EVENT, TEXT = 1, 2, 3
+BATCH, EVENT, TEXT, GPU = 1, 2, 3, 4
 PHASE_NAMES = {0: "step", 1: "data_wait", 2: "ckpt", 3: "load"}
 EVENT_NAMES = {
     1: "loader", 2: "epoch_start", 3: "epoch_end", 4: "ckpt_save", 5: "ckpt_async",
     6: "ckpt_background", 7: "load", 8: "gc", 9: "exit", 10: "error",
+    11: "padding",
 }  # fmt: skip
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
@@ -80,6 +83,27 @@ class Batch(NamedTuple):
     main_thread: bool
 
 
+class GpuWait(NamedTuple):
+    """The GPU's idle time in a batch's wait, which began at `start_ns`; told after the batch."""
+
+    loader: int
+    epoch: int
+    batch: int
+    start_ns: int
+    end_ns: int
+    idle_ns: int
+    main_thread: bool
+
+
+class GpuCounts(NamedTuple):
+    """Waits not measured on the GPU: no pair of events was free, or a graph was being captured.
+    `failed`: an error ended the measuring."""
+
+    dropped: int
+    skipped: int
+    failed: bool
+
+
 class Event(NamedTuple):
     """One event; its text may still be on the way."""
 
@@ -102,7 +126,7 @@ class TextPart(NamedTuple):
     data: bytes
 
 
-Record = Batch | Event | TextPart
+Record = Batch | GpuWait | Event | TextPart
 
 
 def parse_header(raw: bytes) -> Header | None:
@@ -155,6 +179,14 @@ def parse_phase(raw: bytes) -> tuple[str, int | None]:
     return name, loader if name == "data_wait" and loader <= _INT32_MAX else None
 
 
+def parse_gpu_counts(raw: bytes) -> GpuCounts | None:
+    """From the 24 bytes at GPU_COUNTS_OFFSET; None when they are cut off or absurd."""
+    if len(raw) < _GPU_COUNTS.size:
+        return None
+    dropped, skipped, failed = _GPU_COUNTS.unpack_from(raw)
+    return GpuCounts(dropped, skipped, failed != 0) if max(dropped, skipped) <= _INT64_MAX else None
+
+
 def record_number(raw: bytes, offset: int) -> int | None:
     """The number of the record at `offset`, or None while it is not whole."""
     first, last = _NUMBERS.unpack_from(raw, offset)
@@ -168,6 +200,8 @@ def parse_record(raw: bytes, offset: int) -> Record | None:
         return batch_of(RECORD.unpack_from(raw, offset))
     if kind == EVENT:
         return _parse_event(raw, offset)
+    if kind == GPU:
+        return _gpu_wait_of(RECORD.unpack_from(raw, offset))
     return _parse_text(raw, offset) if kind == TEXT else None
 
 
@@ -186,6 +220,13 @@ def batch_of(fields: tuple[int, ...]) -> Batch | None:
         gpu_idle if gpu_idle >= 0 else None,
         flags & 1 != 0, flags & 2 != 0, flags & 4 != 0, not flags & 16,
     )  # fmt: skip
+
+
+def _gpu_wait_of(fields: tuple[int, ...]) -> GpuWait | None:
+    (_n, _k, flags, loader, epoch, start, end, index, _step, _zero, idle, _m) = fields
+    if not start <= end <= _INT64_MAX or max(epoch, index) > _INT32_MAX or idle < 0:
+        return None
+    return GpuWait(loader, epoch, index, start, end, min(idle, end - start), not flags & 16)
 
 
 def _parse_event(raw: bytes, offset: int) -> Event | None:

@@ -1,4 +1,4 @@
-"""Turns the records of one ring into rows of `steps` and `events`.
+"""Turns the records of one ring into rows of `steps`, `events` and `gpu_waits`.
 
 An event's text comes in parts, before or after it; an event waits a little for its parts and is
 written without them when they do not come. All waiting is bounded.
@@ -11,7 +11,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from slurm_io.collectors.base import Row
-from slurm_io.sampler.ring_format import Batch, Event, Record, TextPart, parse_json_object
+from slurm_io.sampler.ring_format import (
+    Batch,
+    Event,
+    GpuWait,
+    Record,
+    TextPart,
+    parse_json_object,
+)
 
 _MAX_TEXTS = 64
 _MAX_WAITING = 64
@@ -32,24 +39,33 @@ class RingRows:
         self._since_ns = since_ns
         self._texts: dict[int, dict[int, bytes]] = {}
         self._waiting: list[tuple[int, Event]] = []
+        self._gpu_waits: list[Row] = []
         self.loaders: dict[int, dict[str, Any]] = {}
         self.batches = 0
         self.first_ns: int | None = None
         self.last_ns: int | None = None
 
     def convert(self, records: Iterable[Record]) -> tuple[list[Row], list[Row]]:
-        """(steps rows, events rows) of one drain."""
+        """(steps rows, events rows) of one drain. See :meth:`take_gpu_waits` for the others."""
         steps: list[Row] = []
         for record in records:
             if isinstance(record, Batch):
                 # A prefetch thread's wait is no wait of the training loop.
                 if record.main_thread and record.end_ns > self._since_ns:
                     steps.append(self._step_row(record))
+            elif isinstance(record, GpuWait):
+                if record.main_thread and record.end_ns > self._since_ns:
+                    self._gpu_waits.append(self._gpu_row(record))
             elif isinstance(record, TextPart):
                 self._keep_text(record)
             else:
                 self._waiting.append((0, record))
         return steps, self._ready_events() if self._waiting else []
+
+    def take_gpu_waits(self) -> list[Row]:
+        """Rows of `gpu_waits` since the last call."""
+        rows, self._gpu_waits = self._gpu_waits, []
+        return rows
 
     def flush(self) -> list[Row]:
         """Rows of the events that still wait for text: nothing more will come."""
@@ -70,6 +86,12 @@ class RingRows:
         return (
             start_ns + self._offset_ns, start_ns, self.pid, self.rank, loader, epoch, index, step,
             last_step_ns, end_ns - start_ns, gpu_idle_ns, None, None, first, workers, cuda,
+        )  # fmt: skip
+
+    def _gpu_row(self, wait: GpuWait) -> Row:
+        return (
+            wait.start_ns + self._offset_ns, wait.start_ns, self.pid, self.rank, wait.loader,
+            wait.epoch, wait.batch, wait.idle_ns,
         )  # fmt: skip
 
     def _saw(self, start_ns: int, end_ns: int) -> None:

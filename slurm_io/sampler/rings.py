@@ -54,11 +54,13 @@ class Rings:
         self._by_pid: dict[int, _Writer] = {}
         self._ranks: list[dict[str, Any]] = []
         self._loaders: list[dict[str, Any]] = []
+        self._gpu_waits: list[Row] = []
         self._turn = 0
         self._done = {"rings": 0, "records": 0, "overrun": 0, "garbage": 0}
 
     def drain(self) -> tuple[list[Row], list[Row]]:
-        """(steps rows, events rows) of everything new in all rings."""
+        """(steps rows, events rows) of everything new in all rings; :meth:`take_gpu_waits` has the
+        rest."""
         for found in self._folder.scan():
             self._welcome(found)
         steps: list[Row] = []
@@ -74,12 +76,18 @@ class Rings:
             left -= ring.counts.read - before
             steps += new_steps
             events += new_events
+            self._gpu_waits += writer.rows.take_gpu_waits()
             if self._is_finished(writer, lives, bool(new_steps or new_events)):
                 events += writer.rows.flush()
                 self._dismiss(writer)
             if left <= 0:
                 break
         return steps, events
+
+    def take_gpu_waits(self) -> list[Row]:
+        """Rows of `gpu_waits` that came with the drains since the last call."""
+        rows, self._gpu_waits = self._gpu_waits, []
+        return rows
 
     def _in_turn(self) -> list[_Writer]:
         """All writers; each has its turn to come first, so that none keeps the others unread."""
@@ -177,7 +185,14 @@ def _rank_facts(writer: _Writer, offset_ns: int) -> dict[str, Any]:
         "torch": greeting.torch,
         "first_ts_ns": None if rows.first_ns is None else rows.first_ns + offset_ns,
         "last_ts_ns": None if rows.last_ns is None else rows.last_ns + offset_ns,
+        "gpu_idle": _gpu_facts(writer),
     }
+
+
+def _gpu_facts(writer: _Writer) -> dict[str, Any] | None:
+    """What the hook left unmeasured on the GPU; None where it left out nothing."""
+    counts = writer.found.ring.gpu_counts()
+    return counts._asdict() if counts is not None and any(counts) else None
 
 
 def _add_counts(total: dict[str, int], writer: _Writer) -> None:

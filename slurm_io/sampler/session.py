@@ -210,6 +210,7 @@ class Session:
             steps, events = self.rings.drain()
             self._sink.extend("steps", steps)
             self._sink.extend("events", events)
+            self._sink.extend("gpu_waits", self.rings.take_gpu_waits())
             self._saved_to.note(events)
 
     def _capacity_mounts(self) -> Sequence[str]:
@@ -235,6 +236,7 @@ class Session:
             "workers_seen": self.discovery.workers_seen,
             "processes_seen": self.discovery.processes_seen,
             "processes": self.discovery.facts(),
+            "cpus_allowed": self.discovery.allowed_cpus.to_dict(),
         }
 
     def _rank_facts(self) -> list[dict[str, Any]]:

@@ -286,12 +286,33 @@ STEPS = Table(
         _i64("step", "", "optimizer steps the process had made before the wait", False),
         _i64("last_step_mono_ns", "ns", "end of the last optimizer step; null when none yet"),
         _i64("data_wait_ns", "ns", "time blocked in the loader's __next__", False),
-        _i64("gpu_idle_ns", "ns", "of it, time the GPU had nothing to do; null when not measured"),
+        _i64(
+            "gpu_idle_ns",
+            "ns",
+            "0: the GPU had work all the time; null: gpu_waits has it, or it was not measured",
+        ),
         _i64("batch_bytes", "B", "size of the batch; null when not measured"),
-        Column("padding_share", "float32", "share", "padding in the batch; null when not measured"),
+        Column("padding_share", "float32", "share", "not used: see events of the kind padding"),
         _flag("first", "first batch of an epoch (worker start-up included)"),
         _flag("workers", "the loader has worker processes"),
         _flag("cuda", "CUDA was initialised in the process"),
+    ),
+)
+
+GPU_WAITS = Table(
+    "gpu_waits",
+    ("pid", "loader", "epoch", "batch"),
+    "What the GPU says of a wait in `steps`: one row for each wait at whose end it had nothing to "
+    "do, by a pair of events on the current stream (docs/gpu-proof.md). mono_ns is the wait's, "
+    "the row comes some steps later.",
+    (
+        *CLOCKS,
+        _i32("pid", "", "process id", False),
+        _i32("rank", "", "global rank; null when the process names none"),
+        _i32("loader", "", "id of the loader within the process", False),
+        _i32("epoch", "", "as in steps", False),
+        _i32("batch", "", "as in steps", False),
+        _i64("gpu_idle_ns", "ns", "of the wait, time the GPU had nothing to do", False),
     ),
 )
 
@@ -306,7 +327,7 @@ EVENTS = Table(
         _text(
             "kind",
             "loader | epoch_start | epoch_end | ckpt_save | ckpt_async | "
-            "ckpt_background | load | gc | exit | error",
+            "ckpt_background | load | gc | exit | error | padding",
             False,
         ),
         _i64("end_mono_ns", "ns", "CLOCK_MONOTONIC at the end (mono_ns is the start)", False),
@@ -409,6 +430,7 @@ TABLES: dict[str, Table] = {
         PROCESS,
         WAITS,
         STEPS,
+        GPU_WAITS,
         EVENTS,
         STACKS,
         GPU,

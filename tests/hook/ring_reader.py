@@ -19,6 +19,7 @@ EVENTS = {
     8: "gc",
     9: "exit",
     10: "error",
+    11: "padding",
 }
 
 
@@ -34,6 +35,18 @@ class Batch:
     steps: int
     step_end: int
     gpu_idle: int
+
+
+@dataclass(frozen=True)
+class GpuWait:
+    number: int
+    flags: int
+    loader: int
+    epoch: int
+    start: int
+    end: int
+    index: int
+    idle: int
 
 
 @dataclass(frozen=True)
@@ -61,7 +74,11 @@ class RingFile:
     phase: tuple[int, int, int]
     written: int
     state: int
+    dropped: int
+    skipped: int
+    failed: int
     batches: list[Batch] = field(default_factory=list)
+    gpu_waits: list[GpuWait] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
 
     def of_kind(self, kind: str) -> list[Event]:
@@ -89,6 +106,9 @@ def read_ring(path: Path) -> RingFile:
         phase=(phase, loader, since),
         written=written,
         state=state,
+        **dict(
+            zip(("dropped", "skipped", "failed"), struct.unpack("<QQQ", raw[64:88]), strict=True)
+        ),
     )
     _read_records(raw, ring)
     return ring
@@ -107,6 +127,8 @@ def _read_records(raw: bytes, ring: RingFile) -> None:
             ring.batches.append(_batch(i, flags, code, body))
         elif kind == 2:
             ring.events.append(_event(i, flags, code, body, texts))
+        elif kind == 4:
+            ring.gpu_waits.append(_gpu_wait(i, flags, code, body))
         else:
             assert kind == 3
             assert flags <= 40
@@ -119,6 +141,12 @@ def _read_records(raw: bytes, ring: RingFile) -> None:
 def _batch(i: int, flags: int, loader: int, body: bytes) -> Batch:
     epoch, start, end, index, steps, step_end, gpu = struct.unpack("<IQQIIQq", body[12:56])
     return Batch(i, flags, loader, epoch, start, end, index, steps, step_end, gpu)
+
+
+def _gpu_wait(i: int, flags: int, loader: int, body: bytes) -> GpuWait:
+    epoch, start, end, index, zero, nothing, idle = struct.unpack("<IQQIIQq", body[12:56])
+    assert zero == nothing == 0
+    return GpuWait(i, flags, loader, epoch, start, end, index, idle)
 
 
 def _event(i: int, flags: int, code: int, body: bytes, texts: dict[int, bytes]) -> Event:

@@ -407,7 +407,8 @@ def test_no_bytes_of_a_ring_raise(folder: Path, header: bytes, records: bytes, k
         steps, events = rings.drain()
         _fits("steps", steps)
         _fits("events", events)
-    rings.rank_facts()
+        _fits("gpu_waits", rings.take_gpu_waits())
+    json.dumps(rings.rank_facts())
     json.dumps(rings.loader_facts())
     rings.close()
 
