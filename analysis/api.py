@@ -12,7 +12,7 @@ from slurm_io import config
 from slurm_io.analysis.inputs import StoreView
 from slurm_io.analysis.report import build_report
 from slurm_io.analysis.reports.base import FORMATS
-from slurm_io.analysis.thresholds import Thresholds, of_site
+from slurm_io.analysis.thresholds import Thresholds, of_config
 from slurm_io.errors import SlurmIoError
 from slurm_io.store.reader import open_job
 
@@ -79,7 +79,7 @@ def _can_be_replaced(target: Path) -> bool:
 def main(arguments: list[str]) -> int:
     """``python -m slurm_io.analysis.api STORE``: :func:`write_reports` in a process of its own."""
     try:
-        write_reports(Path(arguments[0]), of_site(config.load().thresholds))
+        write_reports(Path(arguments[0]), of_config(config.load()))
     except (SlurmIoError, OSError) as error:
         print(f"slurm-io: {error}", file=sys.stderr)
         return 3

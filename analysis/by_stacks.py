@@ -249,7 +249,8 @@ def _no_steps() -> pl.DataFrame:
         schema={
             "unit": pl.Int32, "step": pl.Int64, "holder": pl.Int32, "t0": pl.Int64,
             "ts_ns": pl.Int64, "net_s": pl.Float64, "gc_s": pl.Float64, "own_s": pl.Float64,
-            "rest_s": pl.Float64, "broken": pl.Boolean,
+            "second_s": pl.Float64, "least_s": pl.Float64, "rest_s": pl.Float64,
+            "gpus": pl.Float64, "members": pl.UInt32, "broken": pl.Boolean,
             **{f"l_{name}": pl.Float64 for name in LOSSES},
         }
     )  # fmt: skip

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from slurm_io.analysis.exposure import expose
+from slurm_io.analysis.gpu_doubt import doubt
 from slurm_io.analysis.inputs import Tables
 from slurm_io.analysis.queueing import relieve
 from slurm_io.analysis.samples import CAUSES, assign, explain, read_samples, thinning
@@ -39,7 +40,7 @@ class Causes:
 
 def find_causes(tables: Tables, timeline: Timeline, thresholds: Thresholds) -> Causes:
     """Split the lost time of every batch."""
-    rows = expose(timeline.rows, thresholds.loader).with_row_index("row")
+    rows = doubt(expose(timeline.rows, thresholds.loader), tables, timeline).with_row_index("row")
     every = thinning(sum(process.window_s for process in timeline.processes), thresholds.sampling)
     samples = read_samples(tables, every)
     borders = phases(samples, rows)
@@ -47,9 +48,11 @@ def find_causes(tables: Tables, timeline: Timeline, thresholds: Thresholds) -> C
     loaders = rows.group_by("proc", "loader").agg(pl.col("workers").any())
     evidence = relieve(explain(placed, loaders), placed, tables, every)
     pieces = cut_waits(rows, borders)
-    waits = pieces.group_by("proc", "sec").agg(pl.col("part_s").sum().alias("wait_s"))
-    split = spread(waits, evidence, thresholds.sampling)
-    shares = _row_shares(pieces, split)
+    waits = pieces.group_by("second").agg(
+        pl.first("proc", "sec"), pl.col("part_s").sum().alias("wait_s")
+    )
+    split = spread(waits.sort("second").drop("second"), evidence, thresholds.sampling)
+    shares = _row_shares(pieces, split).join(_handed_near(pieces, rows), on="row", how="left")
     seconds = _seconds(split, rows)
     return Causes(_with_losses(rows, shares), placed, evidence, seconds, borders, every)
 
@@ -59,7 +62,8 @@ def _row_shares(pieces: pl.DataFrame, split: pl.DataFrame) -> pl.DataFrame:
 
     A first batch borrows nothing from other batches: what its own seconds do not show is unknown.
     """
-    joined = pieces.join(split.drop("wait_s"), on=["proc", "sec"], how="left")
+    of_second = split.drop("proc", "sec", "wait_s")[pieces["second"]]
+    joined = pl.concat([pieces, of_second], how="horizontal")
     blank = pl.col("first") & (pl.col("passes").fill_null(0) == 0)
     weighted = joined.with_columns(
         (
@@ -80,6 +84,24 @@ def _row_shares(pieces: pl.DataFrame, split: pl.DataFrame) -> pl.DataFrame:
     )  # fmt: skip
 
 
+def _handed_near(pieces: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """(row, handed): the part of all that was waited in a row's seconds that was hand-over.
+
+    The samples of a second are those of all its waits. Where one batch is late and five are only
+    handed over, theirs are among them, and taking off the late one's own hand-over is not enough.
+    """
+    part = pl.when(pl.col("wait_s") > 0).then(pl.col("handover_s") / pl.col("wait_s"))
+    parts = rows.select(part.fill_null(0.0)).to_series()
+    each = pieces.with_columns(parts.gather(pieces["row"]).alias("part"))
+    waited_s = pl.col("part_s").sum()
+    handed = (pl.col("part") * pl.col("part_s")).sum() / waited_s
+    by_second = each.group_by("second").agg(handed.alias("handed")).sort("second")["handed"]
+    near = each.with_columns(by_second.gather(each["second"]).alias("handed"))
+    near = near.with_columns(pl.when(pl.col("part_s") > 0).then("handed"))
+    mean = (pl.col("handed") * pl.col("part_s")).sum() / waited_s
+    return near.group_by("row").agg(pl.when(waited_s > 0).then(mean).otherwise(0.0).alias("handed"))
+
+
 def _with_losses(rows: pl.DataFrame, shares: pl.DataFrame) -> pl.DataFrame:
     joined = _without_handover(rows.join(shares, on="row", how="left", maintain_order="left"))
     storage = pl.col("p_storage") + pl.col("p_net")
@@ -87,26 +109,27 @@ def _with_losses(rows: pl.DataFrame, shares: pl.DataFrame) -> pl.DataFrame:
         *((pl.col("lost_s") * pl.col(f"p_{cause}")).alias(f"l_{cause}") for cause in CAUSES),
         (pl.col("lost_low_s") * storage).alias("storage_low_s"),
         (pl.col("lost_high_s") * storage).alias("storage_high_s"),
-    ).drop(*(f"p_{cause}" for cause in CAUSES))
+    ).drop("handed", *(f"p_{cause}" for cause in CAUSES))
 
 
 def _without_handover(rows: pl.DataFrame) -> pl.DataFrame:
-    """p_<cause> of the wait without its hand-over, from p_<cause> of the whole wait.
+    """p_<cause> of the waits without hand-over, from p_<cause> of whole waits.
 
-    Handing a batch over is CPU work (the worker collates and pickles, the rank unpickles), and it
-    was sampled like the rest of the wait. So it is taken out of the CPU's part first: taken out of
-    all causes alike it would count as CPU once more, in the storage's place.
+    Handing a batch over is work of the worker (it collates and pickles) and of the rank (it
+    unpickles while no worker may have anything to do), and it was sampled like the rest of the
+    wait. So it is taken out of the CPU's and the pipeline's parts first: taken out of all causes
+    alike it would count as one of those once more, in the storage's place.
     """
-    rest = pl.col("wait_s") - pl.col("handover_s")
-    cpu_s = pl.col("p_cpu") * pl.col("wait_s")
-    short_s = (pl.col("handover_s") - cpu_s).clip(0)  # what the CPU's part cannot cover
-    others_s = pl.col("wait_s") - cpu_s
-    scale = pl.when(others_s > 0).then(1 - short_s / others_s).otherwise(0.0)
-    hit = (pl.col("handover_s") > 0) & (rest > 0)
-    cpu = (cpu_s - pl.col("handover_s")).clip(0) / rest
+    cheap = pl.col("p_cpu") + pl.col("p_pipeline")
+    others = 1 - cheap
+    short = (pl.col("handed") - cheap).clip(0)  # what those two cannot cover
+    kept = pl.when(cheap > 0).then((cheap - pl.col("handed")).clip(0) / cheap).otherwise(0.0)
+    scale = pl.when(others > 0).then(1 - short / others).otherwise(0.0)
+    rest = 1 - pl.col("handed")
+    hit = (pl.col("handover_s") > 0) & (pl.col("wait_s") > pl.col("handover_s")) & (rest > 0)
     return rows.with_columns(
         pl.when(hit)
-        .then(cpu if cause == "cpu" else pl.col(f"p_{cause}") * pl.col("wait_s") * scale / rest)
+        .then(pl.col(f"p_{cause}") * (kept if cause in ("cpu", "pipeline") else scale) / rest)
         .otherwise(pl.col(f"p_{cause}"))
         .alias(f"p_{cause}")
         for cause in CAUSES

@@ -42,7 +42,7 @@ def hear_client(
     """Latency first, then hanging requests; `agrees` None where no source tells either."""
     rows = in_moods(tables, "fsclient", _COLUMNS, causes, moods)
     rows = rows.filter(pl.col("op_class").is_in(["read", "meta", "any"]))
-    rows = _of_waited_mounts(rows.with_columns(pl.col("node").cast(pl.String)), where)
+    rows = of_waited_mounts(rows.with_columns(pl.col("node").cast(pl.String)), where)
     limit = thresholds.witness
     limits = (limit.client_ratio, limit.client_floor_ms, limit.client_limit_ms)
     timed = rows.with_columns(pl.coalesce("exe_ms", "rtt_ms").alias("ms"))
@@ -58,7 +58,9 @@ def hear_client(
     return latency
 
 
-def _of_waited_mounts(rows: pl.DataFrame, where: Mapping[str, ReadMounts]) -> pl.DataFrame:
+def of_waited_mounts(rows: pl.DataFrame, where: Mapping[str, ReadMounts]) -> pl.DataFrame:
+    """Of `rows` (node as String, mount, fstype, source, ...) those that tell of the mounts that
+    were waited for; on a node where nobody waited for any, all."""
     waited = pl.DataFrame(
         [(node, *pair) for node, one in where.items() if one.seen for pair in one.mounts],
         schema={"node": pl.String, "mount": pl.String, "fstype": pl.String},

@@ -38,20 +38,21 @@ def coverage(
 
     `silence`: codes of rules whose findings the job did not want. `log`: what the job's own log
     says of its steps; without it there is no key ``log``. ``stack_check`` is there where stacks
-    were recorded.
+    were recorded, ``gpu_side`` where a hooked process used CUDA.
     """
     store, timeline = picture.store, picture.timeline
-    stacks = check_stacks(picture)
+    stacks, side = check_stacks(picture), picture.gpu_side
     missing = _unique(
         [
             *(Missing("job", _damage(item)) for item in getattr(store, "damage", ())),
             *_nodes(picture),
+            *_clocks(picture),
             *_sources(picture),
             *(Missing(what, why) for what, why in (*unseen(store), *went_back(store))),
             *_hook(picture),
             *(Missing(what, why) for what, why in picture.tables.damage),
-            *_rules(answers),
-            *_silenced(answers, silence),
+            *unanswered(answers),
+            *silenced(answers, silence),
         ]
     )
     workers = [view.meta.get("workers_seen") for view in store.nodes.values()]
@@ -67,6 +68,7 @@ def coverage(
         "waits": _waits_state(picture),
         "gaps_s": round(sum(process.gap_s for process in timeline.processes), 3),
         "missing": [{"source": one.source, "reason": one.reason} for one in missing],
+        **({"gpu_side": side.to_dict()} if side is not None else {}),
         **({"log": log.to_dict()} if log is not None else {}),
         **({"stack_check": stacks.to_dict()} if stacks is not None else {}),
     }
@@ -84,6 +86,12 @@ def _nodes(picture: Picture) -> list[Missing]:
         if name not in store.nodes
     ]
     return absent + [one for view in store.nodes.values() for one in _node(view)]
+
+
+def _clocks(picture: Picture) -> list[Missing]:
+    limits = picture.thresholds.lockstep
+    told = [one for one in picture.clock_offsets if one.is_told(limits)]
+    return [Missing(f"clock of {one.node}", one.text(limits)) for one in told]
 
 
 def _node(view: NodeView) -> list[Missing]:
@@ -189,11 +197,13 @@ def _of_hooked(picture: Picture) -> list[Missing]:
 def _unmeasured(picture: Picture) -> list[Missing]:
     if not picture.is_unmeasured:
         return []
-    why = "GPU idle time behind waits was not measured: the range allows for queued GPU work"
-    return [Missing("gpu", why)]
+    side = picture.gpu_side
+    told = "idle time behind waits was not measured" if side is None else side.text
+    return [Missing("gpu", f"GPU {told}: the range allows for queued GPU work")]
 
 
-def _rules(answers: Mapping[str, Answer]) -> list[Missing]:
+def unanswered(answers: Mapping[str, Answer]) -> list[Missing]:
+    """Rules that had not enough to go by."""
     return [
         Missing(f"rule {name.split('_')[0].upper()}", answer.reason)
         for name, answer in answers.items()
@@ -201,7 +211,8 @@ def _rules(answers: Mapping[str, Answer]) -> list[Missing]:
     ]
 
 
-def _silenced(answers: Mapping[str, Answer], silence: frozenset[str]) -> list[Missing]:
+def silenced(answers: Mapping[str, Answer], silence: frozenset[str]) -> list[Missing]:
+    """Rules that found something the job did not want to hear of."""
     found = {finding.rule for answer in answers.values() for finding in answer.findings}
     return [
         Missing(f"rule {code}", "it found something; the job asked for silence about it (silence=)")
@@ -228,7 +239,7 @@ def _waits_state(picture: Picture) -> str:
 def _gpu_state(picture: Picture) -> str:
     """By the hook's clock of GPU idle time or by the table; partial where a node has no GPU rows or
     lost GPUs on the way."""
-    if _measured(picture):
+    if picture.gpu_side is not None and picture.gpu_side.is_measured:
         return "on"
     nodes = picture.store.nodes.values()
     states = [sources_of(view).get("gpu", {}).get("state") for view in nodes]
@@ -239,7 +250,3 @@ def _gpu_state(picture: Picture) -> str:
 
 def _table_state(picture: Picture, table: str) -> str:
     return "off" if picture.tables.frame(table, ("ts_ns",)).is_empty() else "on"
-
-
-def _measured(picture: Picture) -> bool:
-    return bool(picture.causes.rows["gpu_idle_s"].is_not_null().any())

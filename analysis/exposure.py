@@ -1,12 +1,14 @@
 """How much of a data wait was lost: less the hand-over, and less what queued GPU work hid.
 
-A process without CUDA loses the whole wait. With CUDA and measured GPU idle time, that is the loss.
-With CUDA and nothing measured the GPU may still have been working off the previous step, at most
-as long as a step's own work: low = wait - the median step without its wait, high = wait. What to
-take in between depends on the loader. One with workers that makes the process wait at all has an
-empty queue: were the GPU the bottleneck, the process would block in a synchronisation while the
-workers filled the queue, so in the long run the wait is lost: value = high. Without workers the
-read happens every step whether or not the GPU is behind: value = the middle.
+A process without CUDA loses the whole wait. With CUDA and measured GPU idle time, that is the loss:
+the GPU ran dry at some time in the wait and stood still until its end, so the hand-over, which ends
+the wait, comes out of it first (high: it does not). With CUDA and nothing measured the GPU may
+still have been working off the previous step, at most as long as a step's own work: low = wait -
+the median step without its wait, high = wait. What to take in between depends on the loader. One
+with workers that makes the process wait at all has an empty queue: were the GPU the bottleneck, the
+process would block in a synchronisation while the workers filled the queue, so in the long run the
+wait is lost: value = high. Without workers the read happens every step whether or not the GPU is
+behind: value = the middle.
 
 The hand-over of a batch from a worker (queue, unpickling, descriptors) is the loader's own cost:
 the fastest waits of the run show it. A run whose fastest waits are all stalls shows none, and is
@@ -21,7 +23,10 @@ from slurm_io.analysis.thresholds import Loader
 
 
 def expose(rows: pl.DataFrame, loader: Loader) -> pl.DataFrame:
-    """Add handover_s and, for the rest of the wait, lost_low_s <= lost_s <= lost_high_s."""
+    """Add handover_s and, for the rest of the wait, lost_low_s <= lost_s <= lost_high_s.
+
+    handover_lost_s is the part of the hand-over in which the GPU stood still, as far as is known.
+    """
     rows = rows.with_columns(_handover(loader).alias("handover_s"))
     rest = pl.col("wait_s") - pl.col("handover_s")
     body = (pl.col("next_start") - pl.col("end")) / 1e9
@@ -30,14 +35,18 @@ def expose(rows: pl.DataFrame, loader: Loader) -> pl.DataFrame:
         body.filter(~pl.col("lost_before")).median().over("proc").fill_null(0.0).alias("hide_s"),
     )
     known = pl.col("gpu_idle_s").is_not_null()
-    measured = pl.when(known).then(pl.min_horizontal("gpu_idle_s", "rest_s"))
-    unmeasured = pl.col("cuda") & ~known
+    handover = pl.when(known).then(pl.min_horizontal("gpu_idle_s", "handover_s"))
+    measured = pl.when(known).then((pl.col("gpu_idle_s") - handover).clip(0))
+    measured_high = pl.when(known).then(pl.min_horizontal("gpu_idle_s", "rest_s"))
     hidden = (pl.col("rest_s") - pl.col("hide_s")).clip(0)
-    low = pl.when(unmeasured).then(hidden).otherwise(pl.coalesce(measured, "rest_s"))
-    high = pl.coalesce(measured, "rest_s")
-    middle = pl.when(unmeasured & ~pl.col("workers")).then((hidden + high) / 2).otherwise(high)
+    low = pl.when(pl.col("cuda")).then(hidden).otherwise("rest_s")
+    is_half = pl.col("cuda") & ~pl.col("workers")
+    middle = pl.when(is_half).then((hidden + pl.col("rest_s")) / 2).otherwise("rest_s")
     return rows.with_columns(
-        low.alias("lost_low_s"), middle.alias("lost_s"), high.alias("lost_high_s")
+        pl.coalesce(handover, "handover_s").alias("handover_lost_s"),
+        pl.coalesce(measured, low).alias("lost_low_s"),
+        pl.coalesce(measured, middle).alias("lost_s"),
+        pl.coalesce(measured_high, "rest_s").alias("lost_high_s"),
     ).drop("hide_s", "rest_s")
 
 

@@ -12,10 +12,9 @@ from typing import Any
 import polars as pl
 
 from slurm_io.analysis.facts import mapping, sources_of, whole
-from slurm_io.analysis.host_rows import rows_in_training
+from slurm_io.analysis.host_rows import rows_between
 from slurm_io.analysis.inputs import NodeView, StoreView, Tables
 from slurm_io.analysis.rule_limits import GpuSlowed
-from slurm_io.analysis.timeline import Timeline
 
 # nvmlClocksEventReasons (nvml.h). 0x4, the software power cap, is what a GPU that works at full
 # power shows, and 0x1, 0x2, 0x10, 0x100 are settings: none of them is a fault.
@@ -60,9 +59,9 @@ class GpuStates:
     are_ours: bool
 
 
-def find_gpu_states(tables: Tables, timeline: Timeline, limits: GpuSlowed) -> GpuStates:
-    """One entry for each whole GPU that was busy long enough to say something."""
-    read = rows_in_training(tables, timeline, "gpu", _COLUMNS)
+def find_gpu_states(tables: Tables, spans: pl.DataFrame, limits: GpuSlowed) -> GpuStates:
+    """One entry for each whole GPU that was busy long enough in `spans` (node, opens, closes)."""
+    read = rows_between(tables, spans, "gpu", _COLUMNS)
     ours = all(_is_known(view) for view in tables.store.nodes.values())
     busy = read.rows.filter(pl.col("mig").is_null() & (pl.col("util_share") >= limits.busy))
     models = _models(tables.store)

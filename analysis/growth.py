@@ -126,7 +126,7 @@ def shared_share(tables: Tables, timeline: Timeline) -> tuple[float, float, str]
 def step_slowdown(losses: Losses) -> float | None:
     """Median step of the last third over that of the first, in the longest unit; None when short.
 
-    Steps stand without checkpoints, evaluations and pass starts.
+    Steps stand without checkpoints, evaluations, pass starts, and waits for storage.
     """
     if losses.unit_steps.is_empty():
         return None
@@ -137,7 +137,8 @@ def step_slowdown(losses: Losses) -> float | None:
     third = steps.height // 3
     if third < 10:
         return None
-    first, last = steps["net_s"].head(third).median(), steps["net_s"].tail(third).median()
+    own = steps.select((pl.col("net_s") - pl.col("l_storage") - pl.col("l_net")).clip(0))
+    first, last = own["net_s"].head(third).median(), own["net_s"].tail(third).median()
     if not isinstance(first, (int, float)) or not isinstance(last, (int, float)) or first <= 0:
         return None
     return float(last) / float(first)

@@ -49,7 +49,13 @@ def rows_in_training(
 ) -> HostRows:
     """Rows of `table` whose interval's middle lies between warm-up and the last step of their
     node. `table` must have ``interval_ns``."""
-    spans = training_spans(timeline)
+    return rows_between(tables, training_spans(timeline), table, columns)
+
+
+def rows_between(
+    tables: Tables, spans: pl.DataFrame, table: str, columns: Sequence[str]
+) -> HostRows:
+    """As :func:`rows_in_training`, between `opens` and `closes` of each node in `spans`."""
     every = thinning(spans, _ROWS_A_SECOND.get(table, 1))
     raw = tables.frame(table, ("mono_ns", "interval_ns", *columns), every)
     raw = raw.drop_nulls(["mono_ns", "interval_ns"]).filter(pl.col("interval_ns") > 0)
@@ -76,7 +82,7 @@ def training_spans(timeline: Timeline, warm: bool = True) -> pl.DataFrame:
         spans[process.node] = (min(opens, process.opens), max(closes, process.closes))
     return pl.DataFrame(
         [
-            (node, _warm(opens, closes) if warm else opens, closes)
+            (node, warm_up_over(opens, closes) if warm else opens, closes)
             for node, (opens, closes) in sorted(spans.items())
         ],
         schema={"node": pl.String, "opens": pl.Int64, "closes": pl.Int64},
@@ -102,5 +108,6 @@ def sparse(spans: pl.DataFrame, period_s: int, enough_rows: int = 500_000) -> in
     return every
 
 
-def _warm(opens: int, closes: int) -> int:
+def warm_up_over(opens: int, closes: int) -> int:
+    """When caches are filled and clocks have settled; monotonic ns."""
     return opens + int(min(_WARMUP_NS, _WARMUP_SHARE * max(0, closes - opens)))

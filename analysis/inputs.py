@@ -7,7 +7,7 @@ table is missing, empty, or was written by an older version.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -26,6 +26,10 @@ _POLARS_TYPES: dict[str, pl.DataType] = {
     "string": pl.String(),
     "bool": pl.Boolean(),
 }
+
+
+# Which rows of a node are wanted: (node, its rows' mono_ns and interval_ns) -> a truth value each.
+Keep = Callable[[str, pl.DataFrame], pl.Series]
 
 
 class NodeView(Protocol):
@@ -76,44 +80,54 @@ class CompactedView(Protocol):
 class Tables:
     """Reads tables of a store; what could not be read is noted in `damage` as (what, why).
 
-    `kept`: results that are dear to compute and asked for more than once, by name.
+    `kept`: results that are dear to compute and asked for more than once, by name. `clocks_ns`:
+    what to add to the UTC times of a node whose clock is known to be off.
     """
 
     store: StoreView
     damage: list[tuple[str, str]] = field(default_factory=list)
     kept: dict[str, tuple[object, Any]] = field(default_factory=dict, repr=False)
+    clocks_ns: dict[str, int] = field(default_factory=dict)
 
-    def frame(self, table: str, columns: Sequence[str], every: int = 1) -> pl.DataFrame:
+    def frame(
+        self, table: str, columns: Sequence[str], every: int = 1, keep: Keep | None = None
+    ) -> pl.DataFrame:
         """`columns` of `table` over all nodes, with a ``node`` column in front.
 
         Missing columns are null, wrong types are cast or become null: a damaged part costs its
         own values and nothing else. `every` keeps the rows of each so many-th second of the
-        node's clock only; `columns` must have ``mono_ns`` then.
+        node's clock only; `columns` must have ``mono_ns`` then. `keep`: which of a node's rows are
+        wanted; `columns` must have ``mono_ns`` and ``interval_ns`` then.
         """
         names = pl.Enum(sorted(self.store.nodes))
-        parts = self._together(table, columns, every)
+        parts = self._together(table, columns, every, keep)
         for name, view in self.store.nodes.items():
             if name not in parts:
-                parts[name] = self._of_node(view, table, columns, every)
+                parts[name] = self._of_node(view, table, columns, every, keep)
         empty = _empty(table, columns).select(pl.lit(None, names).alias("node"), pl.all())
-        return pl.concat(
-            [empty.clear(), *(_named(parts[name], name, names) for name in sorted(parts))]
-        )
+        found = [
+            _named(_at_right_time(parts[name], self.clocks_ns.get(name, 0)), name, names)
+            for name in sorted(parts)
+        ]
+        return pl.concat([empty.clear(), *found])
 
-    def _together(self, table: str, columns: Sequence[str], every: int) -> dict[str, pl.DataFrame]:
+    def _together(
+        self, table: str, columns: Sequence[str], every: int, keep: Keep | None
+    ) -> dict[str, pl.DataFrame]:
         """Nodes that can be read in one pass, those that turned out well."""
         found: dict[str, pl.DataFrame] = {}
         if isinstance(self.store, CompactedView):
             with suppress(StoreError):  # asked by itself each node says what is wrong with it
                 for name, arrow in self.store.together(table, columns, every):
-                    found[name] = _part(_thinned(arrow, every), table, columns)
+                    found[name] = _part(_kept(_thinned(arrow, every), name, keep), table, columns)
         return found
 
     def _of_node(
-        self, view: NodeView, table: str, columns: Sequence[str], every: int
+        self, view: NodeView, table: str, columns: Sequence[str], every: int, keep: Keep | None
     ) -> pl.DataFrame:
         try:
-            return _part(_thinned(view.table(table, columns, every), every), table, columns)
+            arrow = _thinned(view.table(table, columns, every), every)
+            return _part(_kept(arrow, view.node, keep), table, columns)
         except StoreError as error:
             self.damage.append((f"{table} of {view.node}", str(error)))
             return _empty(table, columns)
@@ -123,6 +137,11 @@ def _named(part: pl.DataFrame, name: str, names: pl.Enum) -> pl.DataFrame:
     return part.select(pl.lit(name, names).alias("node"), pl.all())
 
 
+def _at_right_time(part: pl.DataFrame, late_ns: int) -> pl.DataFrame:
+    known = late_ns and "ts_ns" in part.columns
+    return part.with_columns(pl.col("ts_ns") + late_ns) if known else part
+
+
 def _thinned(arrow: Any, every: int) -> Any:
     """Rows of each `every`-th second; before polars sees them, for strings are dear."""
     if every <= 1 or arrow is None or "mono_ns" not in arrow.column_names:
@@ -130,6 +149,15 @@ def _thinned(arrow: Any, every: int) -> Any:
     clock = pl.from_arrow(arrow["mono_ns"])
     assert isinstance(clock, pl.Series)
     return arrow.filter(((clock // 1_000_000_000) % every == 0).to_arrow())
+
+
+def _kept(arrow: Any, node: str, keep: Keep | None) -> Any:
+    """The rows that are wanted; before polars sees them, as in :func:`_thinned`."""
+    if keep is None or arrow is None or not {"mono_ns", "interval_ns"} <= {*arrow.column_names}:
+        return arrow
+    clocks = pl.from_arrow(arrow.select(["mono_ns", "interval_ns"]))
+    assert isinstance(clocks, pl.DataFrame)
+    return arrow.filter(keep(node, clocks).to_arrow())
 
 
 def _types(table: str) -> dict[str, pl.DataType]:

@@ -22,6 +22,8 @@ _PROCESS_COLUMNS = (
     "blkio_delay_ns",
 )  # fmt: skip
 _KEYS = ["node", "rank", "role", "sec"]
+_LEAST_STORAGE_S = 0.3
+_LONG_S, _MOST_SHARE = 0.5, 0.5
 _MOST_SECONDS = 60  # of one row: what it covers beyond that is left out
 
 
@@ -45,7 +47,7 @@ def read_latency(tables: Tables, causes: Causes) -> ReadLatency | None:
 
 
 def _read_latency(tables: Tables, causes: Causes) -> ReadLatency | None:
-    waits = _storage_seconds(causes.samples)
+    waits = _where_it_was_long(_storage_seconds(causes.samples))
     if waits.is_empty():
         return None
     counts = _counts(tables, causes, waits)
@@ -61,6 +63,39 @@ def _read_latency(tables: Tables, causes: Causes) -> ReadLatency | None:
         bytes=round(known["moved"].fill_null(0).sum()),
         blkio_s=float(delay_ns.sum()) / 1e9 if not delay_ns.is_empty() else None,
     )
+
+
+def _where_it_was_long(waits: pl.DataFrame) -> pl.DataFrame:
+    """Of `waits` the seconds with half a second and more of it, where most of the time lies there.
+
+    Of rare long reads the seconds between say nothing, and hold most of the calls.
+    """
+    long = waits.filter(pl.col("storage_s") >= _LONG_S)
+    most = float(long["storage_s"].sum()) >= _MOST_SHARE * float(waits["storage_s"].sum())
+    return long if most else waits
+
+
+def latency_by_second(tables: Tables, causes: Causes) -> pl.DataFrame:
+    """(node, sec, ms): mean time of a read call or fault in each second that had one and samples,
+    all readers of the node together. Less than 0.3 s in storage count as none: three samples at
+    10 Hz."""
+    waits = _storage_seconds(causes.samples).group_by("node", "sec").agg(pl.col("storage_s").sum())
+    raw = loader_processes(tables, causes.every).select("node", *_PROCESS_COLUMNS)
+    placed = _covered(raw.filter(pl.col("interval_ns") > 0), causes.phases)
+    calls = ((pl.col("syscr") + pl.col("majflt").fill_null(0)) / pl.col("n_sec")).sum()
+    seconds = placed.drop_nulls("syscr").group_by("node", "sec").agg(calls.alias("calls"))
+    looked = causes.samples.select("node", "sec").unique()
+    seconds = seconds.join(looked, on=["node", "sec"], how="semi")
+    both = seconds.filter(pl.col("calls") > 0).join(waits, on=["node", "sec"], how="left")
+    storage_s = pl.col("storage_s").fill_null(0.0)
+    told_s = pl.when(storage_s >= _LEAST_STORAGE_S).then(storage_s).otherwise(0.0)
+    return both.select("node", "sec", (told_s * 1000 / pl.col("calls")).alias("ms"))
+
+
+def storage_by_second(causes: Causes) -> pl.DataFrame:
+    """(node, sec, storage_s): what all processes of the node together slept in storage waits."""
+    waits = _storage_seconds(causes.samples)
+    return waits.group_by("node", "sec").agg(pl.col("storage_s").sum())
 
 
 def _storage_seconds(samples: pl.DataFrame) -> pl.DataFrame:

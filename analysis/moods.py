@@ -11,12 +11,15 @@ from typing import Any
 import polars as pl
 
 from slurm_io.analysis.causes import Causes
-from slurm_io.analysis.inputs import Tables
+from slurm_io.analysis.inputs import Keep, Tables
 from slurm_io.analysis.thresholds import Witness as Limits
 from slurm_io.analysis.witness import Witness
 
 _STALLED_S = 0.2  # storage wait in one second of one process that makes the second a stalled one
 _QUIET_S = 0.05
+_CLEAR_ROWS = 5  # stalled ones, before a series that is not the slowest speaks
+_ENOUGH_ROWS = 3_000_000  # read of a table: medians and shares of a month need no more
+_ROWS_A_SECOND = {"block": 8, "fsclient": 8}  # about, on a node; other tables have one
 
 
 def find_moods(causes: Causes) -> pl.DataFrame:
@@ -34,12 +37,44 @@ def find_moods(causes: Causes) -> pl.DataFrame:
 def in_moods(
     tables: Tables, table: str, columns: tuple[str, ...], causes: Causes, moods: pl.DataFrame
 ) -> pl.DataFrame:
-    """Rows of a 1 Hz table with `sec` and the mood of their second."""
-    raw = tables.frame(table, ("mono_ns", "interval_ns", *columns))
-    raw = raw.drop_nulls(["mono_ns", "interval_ns"])
+    """Rows of a 1 Hz table with `sec` and the mood of their second.
+
+    Seconds without a mood are left out before their rows cost memory. Of a long job those of evenly
+    spread seconds are read, and each row stands for `every` of its kind: memory stays bounded.
+    """
+    every = _thinning(causes, table)
+    wanted = _seconds_wanted(causes, moods)
+    raw = tables.frame(table, ("mono_ns", "interval_ns", *columns), every, wanted)
+    raw = raw.drop_nulls(["mono_ns", "interval_ns"]).with_columns(pl.lit(every).alias("every"))
     middle = pl.col("mono_ns") - pl.col("interval_ns") // 2 - pl.col("border")
     placed = raw.join(causes.phases, on="node").with_columns((middle // 1_000_000_000).alias("sec"))
     return placed.join(moods, on=["node", "sec"], how="inner")
+
+
+def _thinning(causes: Causes, table: str) -> int:
+    """Each how many-th second is enough; of those, where any is left out, in which samples were
+    looked at too, so that the two can be joined."""
+    spans = causes.seconds.group_by("node").agg(pl.col("sec").max() - pl.col("sec").min())
+    needed = int(spans["sec"].sum()) * _ROWS_A_SECOND.get(table, 1) / _ENOUGH_ROWS
+    return 1 if needed <= 1 else causes.every * max(1, round(needed / causes.every))
+
+
+def _seconds_wanted(causes: Causes, moods: pl.DataFrame) -> Keep:
+    """Rows in seconds that have a mood."""
+    borders = {str(node): border for node, border in causes.phases.select("node", "border").rows()}
+    seconds = {
+        str(node): rows["sec"].implode()
+        for (node,), rows in moods.partition_by("node", as_dict=True).items()
+    }
+
+    def keep(node: str, clocks: pl.DataFrame) -> pl.Series:
+        if node not in seconds or node not in borders:
+            return pl.repeat(False, clocks.height, dtype=pl.Boolean, eager=True)
+        middle = clocks["mono_ns"] - clocks["interval_ns"] // 2 - borders[node]
+        wanted: pl.Series = (middle // 1_000_000_000).is_in(seconds[node]).fill_null(False)
+        return wanted
+
+    return keep
 
 
 def latency_contrast(
@@ -50,16 +85,23 @@ def latency_contrast(
     column: str,
     limits: tuple[float, float, float],
 ) -> Witness:
-    """The worst device or mount: its median in stalled seconds over that in quiet ones.
+    """The worst device or mount: its median in stalled seconds over that in quiet ones. One that is
+    above its own baseline goes before one that is always slower: of two mounts that are waited for
+    the second says nothing about the first.
 
     `limits`: ratio, floor (ms), and what is too much whatever the quiet seconds show (ms).
     """
     ratio, floor_ms, limit_ms = limits
     medians = rows.drop_nulls(column).group_by(keys).agg(
-        pl.col(column).filter(pl.col("mood") == mood).median().alias(mood)
-        for mood in ("stalled", "quiet")
+        *(pl.col(column).filter(pl.col("mood") == mood).median().alias(mood)
+          for mood in ("stalled", "quiet")),
+        (pl.col("mood") == "stalled").sum().alias("rows"),
     )  # fmt: skip
-    medians = medians.drop_nulls("stalled").sort("stalled", descending=True)
+    much = pl.col("stalled") >= pl.max_horizontal(pl.lit(floor_ms), ratio * pl.col("quiet"))
+    clear = (much & pl.col("quiet").is_not_null() & (pl.col("rows") >= _CLEAR_ROWS)).alias("clear")
+    down = [True, True, *(False for _ in keys)]
+    medians = medians.drop_nulls("stalled").with_columns(clear)
+    medians = medians.sort("clear", "stalled", *keys, descending=down)
     if medians.is_empty():
         return Witness(name, None, "no latencies were recorded while data was awaited", metric)
     worst = medians.row(0, named=True)
@@ -75,8 +117,9 @@ def latency_contrast(
 def most_stalled(
     rows: pl.DataFrame, moods: pl.DataFrame, keys: list[str], limit: Limits
 ) -> dict[str, Any] | None:
-    """The device or mount whose `rows` lie in most of its node's stalled seconds: its keys with
-    stalled, all_stalled and share. None where none has enough of them, or as many in quiet ones."""
+    """The device or mount whose `rows` (of :func:`in_moods`) lie in most of its node's stalled
+    seconds: its keys with stalled, all_stalled and share. None where none has enough of them, or as
+    many in quiet ones."""
     node = pl.col("node").cast(pl.String)
     both = ("stalled", "quiet")
     seconds = moods.group_by(node).agg((pl.col("mood") == mood).sum().alias(f"all_{mood}")
@@ -84,7 +127,12 @@ def most_stalled(
     counts = (
         rows.with_columns(node)
         .group_by(keys)
-        .agg(pl.col("sec").filter(pl.col("mood") == mood).n_unique().alias(mood) for mood in both)
+        .agg(
+            (pl.col("sec").filter(pl.col("mood") == mood).n_unique() * pl.col("every").max()).alias(
+                mood
+            )
+            for mood in both
+        )
     )
     shares = counts.join(seconds, on="node").with_columns(
         (pl.col("stalled") / pl.col("all_stalled")).alias("share"),

@@ -3,24 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import polars as pl
 
+from slurm_io.analysis.alignment.align import Alignment, align, hear_alignment
 from slurm_io.analysis.bounds import Range, storage_range, with_checkpoint
 from slurm_io.analysis.by_stacks import ByStacks, see_by_stacks
 from slurm_io.analysis.causes import Causes, find_causes
+from slurm_io.analysis.checkpoints.seen import Checkpointing, see_checkpoints
+from slurm_io.analysis.clocks import (
+    Offset,
+    corrected,
+    corrected_timeline,
+    find_offsets,
+    of_procs,
+    shifts_ns,
+)
+from slurm_io.analysis.collectives import collective_slacks
+from slurm_io.analysis.cpu_pressure import cpu_pressure
+from slurm_io.analysis.followers import find_followers, without_waits_of
+from slurm_io.analysis.gpu_side import GpuSide, find_gpu_side
 from slurm_io.analysis.gpus import Gpus, count_gpus
 from slurm_io.analysis.inputs import StoreView, Tables
 from slurm_io.analysis.lockstep import find_units
 from slurm_io.analysis.losses import Losses, add_up
+from slurm_io.analysis.read_sources import read_mounts
 from slurm_io.analysis.reads import Reads, find_reads
 from slurm_io.analysis.steps import find_steps
 from slurm_io.analysis.thresholds import Thresholds
 from slurm_io.analysis.timeline import Timeline, read_timeline
 from slurm_io.analysis.variance import StepVariance, step_variance
+from slurm_io.analysis.watch import Watch, find_watch
 from slurm_io.analysis.where import Where, find_where
-from slurm_io.analysis.witnesses import Witness, hear_witnesses
+from slurm_io.analysis.witnesses import LOCAL_FSTYPES, Witness, hear_witnesses
 
 Confidence = Literal["proven", "likely", "not-proven"]
 
@@ -46,7 +63,21 @@ class Picture:
     witnesses: tuple[Witness, ...]
     variance: StepVariance | None
     by_stacks: ByStacks | None
+    alignment: Alignment
     reads: Reads | None = None
+    clock_offsets: tuple[Offset, ...] = ()
+
+    @cached_property
+    def watch(self) -> Watch:
+        """When the sampler's rows tell of training, or at least of the job."""
+        return find_watch(self.store, self.timeline, self.by_stacks)
+
+    @cached_property
+    def checkpointing(self) -> Checkpointing | None:
+        """What the saves in training took, wrote and disturbed; None without any."""
+        return see_checkpoints(
+            self.tables, self.timeline, self.causes, self.losses, self.thresholds, self.is_short
+        )
 
     @property
     def is_hookless(self) -> bool:
@@ -59,6 +90,12 @@ class Picture:
         if self.by_stacks is None or not self.is_hookless:
             return True
         return self.by_stacks.is_sure(found, limit)
+
+    @property
+    def loses_to_storage(self) -> bool:
+        """Whether training is known to lose as much to data waits on storage as counts."""
+        limit = self.thresholds.shares.data_storage
+        return self.data_storage.value >= limit and self.is_sure("data_storage", limit)
 
     @property
     def steps(self) -> int:
@@ -88,32 +125,62 @@ class Picture:
         return tuple(witness for witness in self.witnesses if witness.agrees)
 
     @property
+    def has_second_witness(self) -> bool:
+        """Whether the wait samples say storage and one independent signal agrees."""
+        names = {witness.name for witness in self.agreeing}
+        return "waits" in names and len(names) > 1
+
+    @property
+    def few_witnesses(self) -> str:
+        """Who agrees with storage where :attr:`has_second_witness` is not so, in words."""
+        names = [witness.name for witness in self.agreeing]
+        return f"only one witness agrees ({names[0]})" if names else "no witness agrees"
+
+    @property
     def storage_confidence(self) -> Confidence:
         """proven: the wait samples and one independent signal; likely: one of them.
 
         With CUDA and no GPU-side measurement a loss that queued GPU work might have hidden whole
         is at most likely.
         """
-        names = {witness.name for witness in self.agreeing}
-        if not names:
+        limit = self.thresholds.shares.data_storage
+        if not self.agreeing or self.is_contradicted(self.data_storage.value, limit):
             return "not-proven"
         sure = (
             self.data_storage.low >= self.thresholds.shares.data_storage or not self.is_unmeasured
         )
-        return "proven" if "waits" in names and len(names) > 1 and sure else "likely"
+        return "proven" if self.has_second_witness and sure else "likely"
+
+    def is_contradicted(self, share: float, limit: float) -> bool:
+        """Whether the driver saw so much work on the GPUs that a loss of `share` to data waits may
+        lie below `limit`."""
+        side = self.gpu_side
+        return side is not None and share >= limit > share * side.room
 
     def samples_of(self, cause: str) -> float:
         """Passes of data waits that showed this cause."""
         return float(self.causes.evidence[cause].sum())
 
+    @cached_property
+    def gpu_side(self) -> GpuSide | None:
+        """What the GPUs say of the waits; None where no hooked process used them."""
+        return find_gpu_side(self.causes.rows, self.store)
+
     @property
     def is_unmeasured(self) -> bool:
-        """CUDA was in use and nobody measured the GPU's idle time. Without a hook nobody measures
-        it, and a job that has GPUs is taken to use them."""
+        """CUDA was in use and the GPU's idle time is not known behind most of the waiting. Without
+        a hook nobody measures it, and a job that has GPUs is taken to use them."""
         if self.is_hookless:
             return _has_gpus(self.store, self.tables)
-        rows = self.causes.rows
-        return bool((rows["cuda"] & rows["gpu_idle_s"].is_null()).any())
+        return self.gpu_side is not None and not self.gpu_side.is_measured
+
+    @cached_property
+    def cpus_are_short(self) -> float | None:
+        """Share of training in which tasks of a node found no CPU, where it is as much as F22 asks
+        for; else None."""
+        share = cpu_pressure(self.tables, self.watch.spans)
+        limit = self.thresholds.rules.cpu.pressure_share
+        return share if share is not None and share >= limit else None
 
     @property
     def collections_share(self) -> float:
@@ -131,9 +198,22 @@ def take_picture(store: StoreView, thresholds: Thresholds) -> Picture:
     timeline = read_timeline(tables)
     causes = find_causes(tables, timeline, thresholds)
     steps = find_steps(causes.rows, timeline)
-    gpus = count_gpus(store, timeline)
     units = find_units(store, timeline, steps, thresholds.lockstep)
-    losses = add_up(steps, timeline, units, gpus, thresholds.lockstep)
+    followers = find_followers(causes, units)
+    if followers:
+        causes = without_waits_of(causes, followers)
+        steps = find_steps(causes.rows, timeline)
+    offsets = find_offsets(steps, timeline, units)
+    sure = [one for one in offsets if one.is_sure(thresholds.lockstep)]
+    if sure:
+        tables.clocks_ns = shifts_ns(sure)
+        steps = corrected(steps, of_procs(timeline), sure)
+        causes = replace(causes, rows=corrected(causes.rows, pl.col("node"), sure))
+        timeline = corrected_timeline(timeline, sure)
+    gpus = count_gpus(store, timeline, units)
+    least_looks = thresholds.rules.collective.least_looks
+    slacks = collective_slacks(tables, timeline, units, least_looks)
+    losses = add_up(steps, causes.rows, timeline, units, gpus, thresholds.lockstep, slacks)
     data = storage_range(losses, causes.evidence, thresholds)
     by_stacks = see_by_stacks(tables, timeline, store, thresholds)
     stands = by_stacks is not None and not timeline.processes and not by_stacks.refusal
@@ -143,6 +223,11 @@ def take_picture(store: StoreView, thresholds: Thresholds) -> Picture:
         data = _as_exposed(by_stacks, _has_gpus(store, tables))
     where = find_where(causes, losses, timeline)
     reads = find_reads(tables, timeline, causes, thresholds)
+    aligned = align(
+        tables, timeline, causes, steps, units, read_mounts(causes.samples, store), LOCAL_FSTYPES,
+        thresholds.alignment,
+    )  # fmt: skip
+    witnesses = hear_witnesses(tables, causes, where.fstypes, thresholds, reads)
     return Picture(
         store=store,
         tables=tables,
@@ -154,10 +239,12 @@ def take_picture(store: StoreView, thresholds: Thresholds) -> Picture:
         data_storage=data,
         storage=_with_saves(data, losses, by_stacks if stands else None),
         where=where,
-        witnesses=hear_witnesses(tables, causes, where.fstypes, thresholds, reads),
+        witnesses=(*witnesses, hear_alignment(aligned)),
         variance=step_variance(losses, thresholds.variance),
         reads=reads,
         by_stacks=by_stacks,
+        clock_offsets=offsets,
+        alignment=aligned,
     )
 
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from slurm_io.analysis.amounts import size
 from slurm_io.analysis.cold_epoch import CONTRAST
 from slurm_io.analysis.reads import Reads, ReadSlice
 from slurm_io.analysis.rules.base import iso
 from slurm_io.analysis.witness import Witness
 
-_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _FEW = 0.005
 
 
@@ -69,7 +69,7 @@ def _text(one: ReadSlice) -> str:
     waited = "" if wait is None else f"; waited {_milliseconds(wait)} a batch"
     if one.asked_bytes is None:
         return f"what was read is not known{waited}"
-    return f"{_size(one.asked_bytes)} asked for, {_storage(one)} from storage{_held(one)}{waited}"
+    return f"{size(one.asked_bytes)} asked for, {_storage(one)} from storage{_held(one)}{waited}"
 
 
 def _storage(one: ReadSlice) -> str:
@@ -77,9 +77,9 @@ def _storage(one: ReadSlice) -> str:
     if low is None or (high is None and low == 0):
         return "an unknown part"
     if high is None:
-        return f"at least {_size(low)}"
+        return f"at least {size(low)}"
     same = high - low <= 0.01 * max(high, 1.0)
-    return _size(high) if same else f"{_size(low)} to {_size(high)}"
+    return size(high) if same else f"{size(low)} to {size(high)}"
 
 
 def _held(one: ReadSlice) -> str:
@@ -114,14 +114,6 @@ def _whole(value: float | None) -> int | None:
 
 def _share(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
-
-
-def _size(value: float) -> str:
-    """Decimal units, three figures at most."""
-    place = 0
-    while value >= 999.5 and place < len(_UNITS) - 1:
-        value, place = value / 1000, place + 1
-    return f"{value:.3g} {_UNITS[place]}"
 
 
 def _milliseconds(value_s: float) -> str:

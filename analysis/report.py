@@ -2,9 +2,13 @@
 
 Shares are fractions 0..1 of ``idle.base`` (``startup_share``: of start-up and training together).
 Unknown is null. Times are UTC, ISO 8601. Keys that are there only when the job's own log told of
-steps (docs/joblog.md): ``coverage.log``, and without a hook ``time.source``. Only where a job was
-attached to and no hook timed a batch: ``outside``. Only where the processes' reads were counted:
-``reads`` (:mod:`.read_report`).
+steps (docs/joblog.md): ``coverage.log``, and without a hook ``time.source``. Only where a hooked
+process used CUDA: ``coverage.gpu_side`` (:mod:`.gpu_side`). Only where a job was attached to and no
+hook timed a batch: ``outside``. Only where the processes' reads were counted:
+``reads`` (:mod:`.read_report`). Only where the hook timed batches: ``stalls``
+(:mod:`.stalls`) and ``alignment`` (:mod:`.alignment.told`). Only where checkpoints were
+saved in training: ``checkpoints`` (:mod:`.checkpoints.told`). Only where ranks held one another and
+lost 1 % of training and more: ``holder`` (:mod:`.holding`).
 """
 
 from __future__ import annotations
@@ -12,20 +16,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from slurm_io.analysis.alignment.told import alignment_report
 from slurm_io.analysis.asked import Asked, asked_of
+from slurm_io.analysis.checkpoints.told import checkpoints_report
 from slurm_io.analysis.checks import merged_checks
-from slurm_io.analysis.coverage import coverage
+from slurm_io.analysis.coverage import Missing, coverage, silenced, unanswered
 from slurm_io.analysis.facts import whole
+from slurm_io.analysis.holding import holder_report
 from slurm_io.analysis.inputs import StoreView
 from slurm_io.analysis.log_check import LogCheck, check_log, time_by_log
 from slurm_io.analysis.outside import is_attached, outside, ranks_told
 from slurm_io.analysis.overhead import overhead
 from slurm_io.analysis.picture import Picture, take_picture
 from slurm_io.analysis.read_report import read_report
-from slurm_io.analysis.rules.base import RULES, Answer, Finding, iso
+from slurm_io.analysis.rules.base import RULES, Answer, Finding, LostBase, ask, iso
 from slurm_io.analysis.similar import mount_types, similar
+from slurm_io.analysis.site_rules.folder import read_rules
+from slurm_io.analysis.site_rules.judge import judge_all
+from slurm_io.analysis.stalls import stalls_of
 from slurm_io.analysis.thresholds import Thresholds
 from slurm_io.analysis.verdict import decide
+from slurm_io.analysis.worth import training_base, worth
 
 REPORT_SCHEMA = 1
 _CONFIDENCE_ORDER = ("proven", "likely", "not-proven")
@@ -40,12 +51,13 @@ def build_report(store: StoreView, thresholds: Thresholds) -> dict[str, Any]:
 def report_of(picture: Picture) -> dict[str, Any]:
     """Judge what was measured, and put together."""
     store = picture.store
-    answers = {name: rule().judge(picture) for name, rule in RULES.discover().items()}
+    answers = {name: ask(rule(), picture) for name, rule in RULES.discover().items()}
     verdict = decide(picture, answers)
     asked = asked_of(store)
     log = check_log(picture)
     seen, reads = outside(picture), read_report(picture.reads, picture.witnesses)
-    return {
+    holder = holder_report(picture.losses, picture.timeline, picture.thresholds.rules.straggler)
+    report = {
         "schema": REPORT_SCHEMA,
         "job": _job(picture),
         "coverage": coverage(picture, answers, asked.silence, log),
@@ -53,12 +65,53 @@ def report_of(picture: Picture) -> dict[str, Any]:
         "idle": _idle(picture),
         "verdict": verdict.word,
         "verdict_reason": verdict.reason,
-        "findings": _findings(answers, asked, mount_types(store)),
+        "findings": _findings(picture, answers, asked),
         "checks": merged_checks(store),
         "overhead": overhead(store),
+        **_of_steps(picture),
+        **_checkpoints(picture),
+        **({} if holder is None else {"holder": holder}),
         **({} if seen is None else {"outside": seen}),
         **({} if reads is None else {"reads": reads}),
     }
+    return _with_site_rules(report, picture, answers, asked)
+
+
+def _with_site_rules(
+    report: dict[str, Any], picture: Picture, answers: Mapping[str, Answer], asked: Asked
+) -> dict[str, Any]:
+    """The site's own rules look at the finished report; the verdict is none of theirs."""
+    rules = read_rules(picture.thresholds.site.rule_dir)
+    if not rules.rules and not rules.broken:
+        return report
+    theirs = judge_all(rules, picture, report)
+    told = [*unanswered(theirs), *silenced(theirs, asked.silence)]
+    told += [Missing(f"site rule {source}", why) for source, why in rules.broken]
+    missing = [{"source": one.source, "reason": one.reason} for one in told]
+    seen = report["coverage"]
+    return {
+        **report,
+        "coverage": {**seen, "missing": [*seen["missing"], *missing]},
+        "findings": _findings(picture, {**answers, **theirs}, asked),
+    }
+
+
+def _of_steps(picture: Picture) -> dict[str, Any]:
+    """What needs a hook that timed batches."""
+    if not picture.timeline.processes:
+        return {}
+    false_alarm = picture.thresholds.alignment.false_alarm
+    return {
+        "stalls": stalls_of(picture),
+        "alignment": alignment_report(picture.alignment, false_alarm),
+    }
+
+
+def _checkpoints(picture: Picture) -> dict[str, Any]:
+    seen = picture.checkpointing
+    if seen is None:
+        return {}
+    return {"checkpoints": checkpoints_report(seen, picture.timeline, picture.thresholds)}
 
 
 def _job(picture: Picture) -> dict[str, Any]:
@@ -160,7 +213,7 @@ def _base(picture: Picture) -> str:
 
 
 def _findings(
-    answers: Mapping[str, Answer], asked: Asked, fstypes: Mapping[str, str]
+    picture: Picture, answers: Mapping[str, Answer], asked: Asked
 ) -> list[dict[str, Any]]:
     """Fired findings that the job did not silence, the surest and dearest first."""
     found = [
@@ -177,11 +230,19 @@ def _findings(
             finding.rule,
         )
     )
-    return [_finding(finding, asked.price_usd_h, fstypes) for finding in found]
+    price = asked.price_usd_h
+    if price is None:
+        price = picture.thresholds.site.price_usd_h
+    training = training_base(picture, _base(picture))
+    fstypes = mount_types(picture.store)
+    return [_finding(finding, training, price, fstypes) for finding in found]
 
 
-def _finding(finding: Finding, price: float | None, fstypes: Mapping[str, str]) -> dict[str, Any]:
+def _finding(
+    finding: Finding, training: LostBase, price: float | None, fstypes: Mapping[str, str]
+) -> dict[str, Any]:
     hours = finding.lost_gpu_s / 3600 if finding.lost_gpu_s is not None else None
+    counted = worth(finding, training, price)
     return {
         "rule": finding.rule,
         "severity": finding.severity,
@@ -209,6 +270,7 @@ def _finding(finding: Finding, price: float | None, fstypes: Mapping[str, str]) 
         "remedy": finding.remedy,
         "commands": list(finding.commands),
         "similar": similar(finding, fstypes),
+        **({} if counted is None else {"worth": counted}),
     }
 
 

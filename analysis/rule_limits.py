@@ -111,6 +111,7 @@ class Straggler:
 
     held_share: float = 0.50  # key straggler_share; of the lost time, held by one rank or node
     over_fair: float = 2.0  # and so many times its fair part
+    over_others: float = 1.5  # its waits over the other ranks': less is no straggler, only the last
     least_ranks: int = 3
 
 
@@ -136,6 +137,46 @@ class Loading:
 
 
 @dataclass(frozen=True)
+class Eviction:
+    """F08."""
+
+    files: int = 1  # key released_files
+
+
+@dataclass(frozen=True)
+class Stripes:
+    """F10."""
+
+    file_bytes: int = 2**30  # key shared_file_bytes
+    nodes: int = 8  # key shared_file_nodes
+    imbalance: float = 3.0  # bytes on the fullest OST over their mean on the OSTs in use
+    least_files: int = 20  # of the largest files: a few lie unevenly by chance
+    least_osts: int = 4
+
+
+@dataclass(frozen=True)
+class PageCache:
+    """F17."""
+
+    reread_share: float = 0.5  # key reread_share
+    same_asked: float = 0.7  # of what the first pass asked for a batch that later ones ask for
+    least_bytes: int = 256 * 2**20  # of a pass: less fits into any memory
+    least_span_s: float = 5.0  # of a pass: rows cover a second, borders blur
+    same_files: int = 2  # seen in two passes: then they read the same
+    own_files: float = 0.75  # of them on the same node: then each node reads its own part again
+    least_same: int = 4  # before that is said
+
+
+@dataclass(frozen=True)
+class Padding:
+    """F24."""
+
+    share: float = 0.3  # key padding_share
+    least_looks: int = 10
+    least_tokens: int = 50_000
+
+
+@dataclass(frozen=True)
 class RuleLimits:
     """All of them."""
 
@@ -151,6 +192,10 @@ class RuleLimits:
     straggler: Straggler = field(default_factory=Straggler)
     collective: Collective = field(default_factory=Collective)
     loading: Loading = field(default_factory=Loading)
+    eviction: Eviction = field(default_factory=Eviction)
+    stripes: Stripes = field(default_factory=Stripes)
+    cache: PageCache = field(default_factory=PageCache)
+    padding: Padding = field(default_factory=Padding)
 
 
 def limits_of(site: config.Thresholds) -> RuleLimits:
@@ -172,4 +217,8 @@ def limits_of(site: config.Thresholds) -> RuleLimits:
         straggler=replace(Straggler(), held_share=site.straggler_share),
         collective=replace(Collective(), share=site.collective_share),
         loading=replace(Loading(), seconds=site.load_s),
+        eviction=replace(Eviction(), files=site.released_files),
+        stripes=replace(Stripes(), file_bytes=site.shared_file_bytes, nodes=site.shared_file_nodes),
+        cache=replace(PageCache(), reread_share=site.reread_share),
+        padding=replace(Padding(), share=site.padding_share),
     )

@@ -10,6 +10,8 @@ import polars as pl
 
 from slurm_io.analysis.batches import NS
 
+_SECONDS = 2**40  # more than any clock has counted
+
 
 def with_second(rows: pl.DataFrame, phases: pl.DataFrame) -> pl.DataFrame:
     """Add `sec` to sampler rows (mono_ns, interval_ns, node): the second their middle lies in."""
@@ -26,8 +28,12 @@ def phases(ticks: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
 
 
 def cut_waits(rows: pl.DataFrame, phases: pl.DataFrame) -> pl.DataFrame:
-    """(row, proc, sec, part_s, first): each wait of `rows` cut at second borders."""
-    placed = rows.join(phases, on="node").select(
+    """(row, proc, sec, part_s, first, second): each wait of `rows` cut at second borders.
+
+    In the order of the rows, which stand by process and time; `second` numbers the (proc, sec) as
+    they come, from 0.
+    """
+    placed = rows.join(phases, on="node", maintain_order="left").select(
         "row",
         "proc",
         "first",
@@ -41,4 +47,12 @@ def cut_waits(rows: pl.DataFrame, phases: pl.DataFrame) -> pl.DataFrame:
     begin = pl.max_horizontal(pl.col("from"), pl.col("sec") * NS)
     finish = pl.min_horizontal(pl.col("to"), (pl.col("sec") + 1) * NS)
     part = (finish - begin).clip(0) / NS
-    return placed.select("row", "proc", "sec", part.alias("part_s"), "first")
+    pieces = placed.select("row", "proc", "sec", part.alias("part_s"), "first")
+    return pieces.with_columns(_numbered(pieces).alias("second"))
+
+
+def _numbered(pieces: pl.DataFrame) -> pl.Series:
+    """Number of each (proc, sec). Waits of one process do not overlap, so they come in order and a
+    count of changes is enough; a damaged store's may not."""
+    key = pieces.select(pl.col("proc").cast(pl.Int64) * _SECONDS + pl.col("sec"))["proc"]
+    return key.rle_id() if key.is_sorted() else key.rank("dense").cast(pl.UInt32) - 1

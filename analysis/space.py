@@ -98,6 +98,26 @@ def find_space(tables: Tables, timeline: Timeline) -> Space:
     return Space(failures, tuple(_places(saves, rooms)))
 
 
+def left_at(tables: Tables, path: str) -> list[Place]:
+    """What was left at the last look at the mount of `path`, on each node that looked."""
+    found = []
+    for name, view in tables.store.nodes.items():
+        mount, fstype = mount_of(path, mounts_told(view.meta.get("mounts")))
+        rooms = _rooms(tables, 1).filter((pl.col("node") == name) & (pl.col("mount") == mount))
+        if mount is not None and not rooms.is_empty():
+            last = rooms.tail(1).to_dicts()[0]
+            found.append(
+                Place(
+                    node=name, mount=mount, fstype=fstype, saves=0, save_bytes=None,
+                    interval_s=None, reuses_paths=False, avail_bytes=last["avail_bytes"],
+                    size_bytes=last["size_bytes"],
+                    inodes_avail=last["inodes_avail"] if (last["inodes"] or 0) > 0 else None,
+                    fill_s=None, last_ts_ns=last["ts_ns"],
+                )
+            )  # fmt: skip
+    return found
+
+
 def _rooms(tables: Tables, every: int) -> pl.DataFrame:
     raw = tables.frame("capacity", _CAPACITY, every).drop_nulls(["ts_ns", "mount"])
     return raw.with_columns(pl.col("node").cast(pl.String)).sort("ts_ns")

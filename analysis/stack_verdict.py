@@ -6,8 +6,8 @@ storage's share below its threshold. What lies between is ``not-proven``, and th
 would tell. In this order:
 
 1. Classes by their value, the largest first: an unknown cause at or above its threshold ->
-   ``not-proven``; storage with a witness, checkpoints, preparation on enough samples, the loader's
-   machinery, each with its lower end at its threshold -> that class.
+   ``not-proven``; storage with two witnesses, checkpoints, preparation on enough samples, the
+   loader's machinery, each with its lower end at its threshold -> that class.
 2. Storage or checkpoints may still reach their threshold -> ``not-proven``.
 3. Waits for data reach the threshold, and storage cannot be their cause -> ``not-storage``.
 4. All together below 5 % -> ``healthy``; else ``not-proven``.
@@ -69,8 +69,8 @@ def _largest(picture: Picture, seen: ByStacks) -> tuple[str, str] | None:
             return "not-proven", f"{why}; {seen.text}"
         if found.low < one.limit:
             continue
-        if one.word == "storage" and picture.storage_confidence == "not-proven":
-            why = f"{found.value:.1%} of training looks like storage, but no witness agrees"
+        if one.word == "storage" and not picture.has_second_witness:
+            why = f"{found.value:.1%} of training looks like storage, but {picture.few_witnesses}"
             return "not-proven", f"{why}; {seen.text}"
         if one.word == "cpu-prep" and _too_few(picture):
             continue

@@ -33,7 +33,7 @@ def find_steps(rows: pl.DataFrame, timeline: Timeline) -> pl.DataFrame:
             pl.col("start").first().alias("t0"),
             pl.col("lost_before").any().alias("broken"),
             pl.col("wait_s").sum(),
-            pl.col("handover_s").sum().alias("l_handover"),
+            pl.col("handover_lost_s").sum().alias("l_handover"),
             pl.col("lost_s", "lost_high_s", *_ROW_LOSSES).sum(),
         )
         .join(closes, on="proc", maintain_order="left")

@@ -86,6 +86,8 @@ class Lockstep:
     min_common_steps: int = 10
     min_common_share: float = 0.5
     heterogeneity: float = 0.10  # how much more than the holder another rank may compute
+    clock_offset_s: float = 0.5  # between nodes, told from; the report's times are whole seconds
+    clock_sure: float = 3.0  # times its uncertainty that an offset must be to be corrected
 
 
 @dataclass(frozen=True)
@@ -107,8 +109,33 @@ class Witness:
     outage_share: float = 0.25  # of the stalled seconds that lay in a client's outage
     outage_seconds: int = 3
     blkio_share: float = 0.5  # of the storage wait that the kernel's delay accounting saw too
+    device_share: float = 0.5  # of the storage wait that reads spent in the device
     psi_share: float = 0.5  # PSI io "some" in stalled seconds
     psi_ratio: float = 3.0  # and over that in quiet seconds
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """When drops of throughput line up with slow storage (alignment/)."""
+
+    false_alarm: float = 0.01  # of jobs whose drops have nothing to do with storage
+    drop: float = 0.25  # throughput below the run's own by so much is a drop
+    spike_ratio: float = 3.0  # a latency so many times the series' median is a spike,
+    spike_floor_ms: float = 5.0  # from here on
+    least_episodes: int = 3  # drops, and spikes: one of each can meet by chance
+    # p is at least 1 / (reach + 1), reach a third of the run: below 100 s it cannot reach 1 %.
+    least_reach: int = 100
+    most_reach: int = 600  # a row that is a second or two late still leaves p below 1 %
+    most_bins: int = 100_000
+    most_seconds: int = 1_500_000  # of all nodes; beyond that bins get wider and rows fewer
+    most_series: int = 16  # tested by shifting: those with most spikes
+    lift: float = 3.0  # spikes in drops over spikes elsewhere, as the textbook has it
+    explained: float = 0.2  # of the drops that meet a spike beyond chance, before storage is named
+    # "Not storage" needs: nothing near significant, and that less than half of the drops may meet.
+    apart_p: float = 0.1
+    apart_share: float = 0.5
+    looked_share: float = 0.8  # of the bins of drops that had a row of latencies
+    interval_z: float = 1.96
 
 
 @dataclass(frozen=True)
@@ -130,6 +157,23 @@ class ColdEpoch:
 
 
 @dataclass(frozen=True)
+class Saves:
+    """What is known of saves beside the job itself, and when something is said of them."""
+
+    node_mtbf_s: float | None = None  # key node_mtbf_h; of one node
+    possible_bytes_per_s: float | None = None  # key checkpoint_gb_s
+    least_saves: int = 3  # fewer: a cost or an interval from them is noise
+    # Without a known one, what a job may meet: lemon nodes, a large job, a small one.
+    mtbf_table_s: tuple[float, ...] = (6 * 3600.0, 86_400.0, 7 * 86_400.0)
+    gain: float = 0.005  # of all time: less is not worth a change, the optimum is flat
+    slow_share: float = 0.25  # of what was possible, the textbook's limit
+    least_bytes: int = 10**8  # smaller saves are latency, not bandwidth
+    least_cycles: int = 6  # saves in the background before their effect on reads is tested
+    turns: int = 1999
+    best_s: int = 3  # a mount's best is held for so long
+
+
+@dataclass(frozen=True)
 class Stacks:
     """How much stacks must show before they stand for a hook that is not there."""
 
@@ -139,6 +183,15 @@ class Stacks:
     windows: int = 6
     looks: int = 150  # 10 Hz for half of these windows' 30 s: others were torn, or looks rarer
     vague_share: float = 0.30  # of looks that show nothing known: the rest is no picture any more
+
+
+@dataclass(frozen=True)
+class Site:
+    """What else a site says. `rule_dir`: folder of its own rules, "" = none; `price_usd_h`: dollars
+    per GPU hour of jobs that name no price."""
+
+    rule_dir: str = ""
+    price_usd_h: float | None = None
 
 
 @dataclass(frozen=True)
@@ -153,8 +206,20 @@ class Thresholds:
     lockstep: Lockstep = field(default_factory=Lockstep)
     witness: Witness = field(default_factory=Witness)
     cold: ColdEpoch = field(default_factory=ColdEpoch)
+    alignment: Alignment = field(default_factory=Alignment)
+    saves: Saves = field(default_factory=Saves)
     rules: RuleLimits = field(default_factory=RuleLimits)
     stacks: Stacks = field(default_factory=Stacks)
+    site: Site = field(default_factory=Site)
+
+
+def of_config(site: config.Config) -> Thresholds:
+    """As :func:`of_site`, with the site's own rules and its price."""
+    price = site.rules.price_usd_h
+    return replace(
+        of_site(site.thresholds),
+        site=Site(site.rules.site_dir, price if price > 0 else None),
+    )
 
 
 def of_site(site: config.Thresholds) -> Thresholds:
@@ -175,4 +240,9 @@ def of_site(site: config.Thresholds) -> Thresholds:
             p99_minus_p50_of_p50=site.step_spread_share,
         ),
         rules=limits_of(site),
+        saves=replace(
+            Saves(),
+            node_mtbf_s=site.node_mtbf_h * 3600 or None,
+            possible_bytes_per_s=site.checkpoint_gb_s * 1e9 or None,
+        ),
     )

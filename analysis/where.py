@@ -99,15 +99,15 @@ def mounts_of(samples: pl.DataFrame) -> tuple[Mount, ...]:
 
 def find_holders(losses: Losses, timeline: Timeline, causes: tuple[str, ...]) -> tuple[Holder, ...]:
     """Processes by how much of these causes' loss they held."""
-    lost = losses.unit_steps.group_by("holder").agg(
-        pl.sum_horizontal(pl.col(f"l_{cause}").sum() for cause in causes).alias("lost_s")
-    )
+    gpu_s = pl.sum_horizontal(f"l_{cause}" for cause in causes) * pl.col("gpus")
+    lost = losses.unit_steps.group_by("holder").agg(gpu_s.sum().alias("lost_s"))
     total = float(lost["lost_s"].sum())
     if total <= 0:
         return ()
     by_proc = timeline.by_proc
+    lost = lost.sort("lost_s", "holder", descending=[True, False])
     return tuple(
         Holder(by_proc[proc].node, by_proc[proc].rank, by_proc[proc].label, lost_s / total)
-        for proc, lost_s in lost.sort("lost_s", descending=True).select("holder", "lost_s").rows()
+        for proc, lost_s in lost.select("holder", "lost_s").rows()
         if lost_s > 0
     )

@@ -2,9 +2,10 @@
 
 The wait samples are the first witness: what the kernel says the processes slept in. The others
 count something else: read calls against time (effective latency), the device, the file system's
-client and its connections, the kernel's delay accounting, pressure, the same data read again from
-memory. A witness that cannot be heard is None with its reason; one that is heard and sees nothing
-does not acquit (pressure near 0 proves nothing on network storage).
+client and its connections, the time reads spent in the device, the kernel's delay accounting,
+pressure, the same data read again from memory. A witness that cannot be heard is None with its
+reason; one that is heard and sees nothing does not acquit (pressure near 0 proves nothing on
+network storage).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import polars as pl
 from slurm_io.analysis.causes import Causes
 from slurm_io.analysis.client_witness import hear_client
 from slurm_io.analysis.cold_epoch import cold_contrast
+from slurm_io.analysis.device_time import hear_device_time
 from slurm_io.analysis.devices import leaf_rows
 from slurm_io.analysis.inputs import Tables
 from slurm_io.analysis.latency import ReadLatency, read_latency
@@ -46,6 +48,7 @@ def hear_witnesses(
         _effective_latency(latency, thresholds),
         _delay_accounting(latency, thresholds),
         _block(tables, causes, moods, fstypes, thresholds),
+        hear_device_time(tables, causes, moods, _on_devices(causes), thresholds.witness),
         hear_client(tables, causes, moods, where, thresholds),
         hear_outages(tables.store, causes, moods, where, thresholds.witness),
         cold_contrast(reads, is_attached, thresholds.cold),
@@ -134,6 +137,13 @@ def _stalled_mounts(causes: Causes) -> list[tuple[str, str]]:
     hits = causes.samples.filter((pl.col("n_storage") > 0) & pl.col("mount").is_not_null())
     pairs = hits.select(pl.col("node").cast(pl.String), "mount").unique().sort("node", "mount")
     return [(node, mount) for node, mount in pairs.iter_rows()]
+
+
+def _on_devices(causes: Causes) -> list[tuple[str, str]]:
+    """Of :func:`_stalled_mounts` those of local file systems."""
+    local = causes.samples.filter(pl.col("fstype").is_in(sorted(LOCAL_FSTYPES)))
+    names = set(local["mount"].drop_nulls().to_list())
+    return [pair for pair in _stalled_mounts(causes) if pair[1] in names]
 
 
 def _pressure(

@@ -19,6 +19,7 @@ GENERATORS = (
     "slurm_io.config_page",
     "slurm_io.incidents.page",
     "slurm_io.analysis.rule_pages",
+    "slurm_io.analysis.site_rules.page",
 )
 
 

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from slurm_io.analysis.reports.base import FORMATS
+from slurm_io.analysis.stalls import mount_line
 from slurm_io.incidents.library import incidents
 
 WIDTH = 96
@@ -34,6 +35,7 @@ _VERDICTS = {
 _MAX_MISSING = 6
 _MAX_CHECKS = 8
 _MOST_PASSES = 4
+_TOLD_HOURS = 0.01  # of GPU time: less is not worth a line
 
 
 @FORMATS.register("text")
@@ -71,6 +73,10 @@ def _lines(report: Mapping[str, Any], width: int) -> list[Line]:
         *_headline(report, width),
         ("", ""),
         *_numbers(report, width),
+        *_holder(report, width),
+        *_mounts(report, width),
+        *_alignment(report, width),
+        *_checkpoints(report, width),
         *_outside(report, width),
         *_reads(report, width),
         *(line for finding in report["findings"] for line in _finding(finding, width)),
@@ -144,6 +150,38 @@ def _steps_by_log(time: Mapping[str, Any], width: int) -> list[Line]:
     return _wrapped(steps, width, "    ")
 
 
+def _holder(report: Mapping[str, Any], width: int) -> list[Line]:
+    """Who held a synchronous job."""
+    held = report.get("holder")
+    return _wrapped(f"held by   {held['text']}", width, " " * 10) if held else []
+
+
+def _mounts(report: Mapping[str, Any], width: int) -> list[Line]:
+    """What each mount cost, where several did."""
+    text = mount_line(report.get("stalls", []))
+    return _wrapped(f"mounts    {text}", width, " " * 10) if text else []
+
+
+def _alignment(report: Mapping[str, Any], width: int) -> list[Line]:
+    """Whether drops of throughput are storage's, where there were drops and it was tested."""
+    told = report.get("alignment")
+    if not told or told["state"] == "untested":
+        return []
+    return _wrapped(f"drops     {told['text']}", width, " " * 10)
+
+
+def _checkpoints(report: Mapping[str, Any], width: int) -> list[Line]:
+    """What saves took and disturbed, unless a finding tells of it already."""
+    told = report.get("checkpoints")
+    if not told or any(each["rule"] == "F04" for each in report["findings"]):
+        return []
+    return [
+        line
+        for place, text in enumerate(told["lines"])
+        for line in _wrapped(f"{'' if place else 'saves':10}{text}", width, " " * 10)
+    ]
+
+
 def _outside(report: Mapping[str, Any], width: int) -> list[Line]:
     """What ranks and workers waited for, where nobody timed a batch."""
     seen = report.get("outside")
@@ -191,6 +229,8 @@ def _finding(finding: Mapping[str, Any], width: int) -> list[Line]:
     for evidence in finding["evidence"]:
         span = f", {evidence['from']} to {evidence['to']}" if evidence["from"] else ""
         lines += _wrapped(f"evidence  {evidence['text']}{span}", width, " " * 10)
+    if "worth" in finding and value >= _TOLD_HOURS:
+        lines += _wrapped(f"worth     {finding['worth']['text']}", width, " " * 10)
     lines += _wrapped(f"do        {finding['remedy']}", width, " " * 10, "bold")
     # A command is never wrapped: it is there to be copied.
     lines += [(f"          $ {command}", "") for command in finding["commands"]]
@@ -257,6 +297,8 @@ def _coverage(seen: Mapping[str, Any], width: int) -> list[Line]:
         f"workers {_or_unknown(seen['workers_seen'])}; {states}"
     )
     lines: list[Line] = [("", ""), *_wrapped(processes, width, " " * 10)]
+    if seen.get("gpu_side"):
+        lines += _wrapped(f"gpu side  {seen['gpu_side']['text']}", width, " " * 10)
     for text in _log_texts(seen.get("log")):
         lines += _wrapped(f"log       {text}", width, " " * 10)
     for text in _log_texts(seen.get("stack_check")):

@@ -177,6 +177,12 @@ def again(loader: Any, start: Optional[float]) -> Any:
     return iterator
 
 
+def one_item(dataset: Any, index: Any) -> Any:
+    """As a loader gets it: a dataset may give whole batches only (``__getitems__``)."""
+    batches = getattr(dataset, "__getitems__", None)
+    return dataset[index] if batches is None else batches([index])[0]
+
+
 def over_memory(loader: Any, recipe: Recipe) -> Any:
     """A DataLoader with the same settings over one item of the dataset, kept in memory."""
     import torch.utils.data
@@ -185,7 +191,7 @@ def over_memory(loader: Any, recipe: Recipe) -> Any:
     if isinstance(dataset, torch.utils.data.IterableDataset):
         item = next(iter(dataset))
     else:
-        item = dataset[next(iter(loader.sampler))] if loader.sampler is not None else dataset[0]
+        item = one_item(dataset, 0 if loader.sampler is None else next(iter(loader.sampler)))
     settings: Dict[str, Any] = {
         "batch_size": loader.batch_size or recipe["batch_size"] or 1,
         "num_workers": loader.num_workers,

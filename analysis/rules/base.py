@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal, Protocol
 
-from slurm_io.analysis.facts import whole
+from slurm_io.analysis.bounds import Range
 from slurm_io.analysis.picture import Confidence, Picture
+from slurm_io.analysis.watch import LEAST_WATCHED_S
 from slurm_io.model import LOCAL_CLUSTER
 from slurm_io.registry import Registry
 
@@ -24,10 +25,6 @@ HEADINGS = (
     "Thresholds",
 )
 
-# What a rank loses by itself, waiting for data or saving, whatever the cause (see losses.py).
-OWN_CAUSES = ("storage", "net", "cpu", "pipeline", "unknown", "sleep", "ckpt")
-
-_USUAL_WORKERS, _MOST_WORKERS = 8, 16
 
 Severity = Literal["info", "warn", "bad"]
 
@@ -55,8 +52,20 @@ class Place:
 
 
 @dataclass(frozen=True)
+class LostBase:
+    """What a loss is a share of: GPU-seconds, of so many GPUs, and its name."""
+
+    gpu_s: float
+    gpus: float
+    text: str
+
+
+@dataclass(frozen=True)
 class Finding:
-    """One thing a rule found. `lost_gpu_s`: what mending it is worth; None when not known."""
+    """One thing a rule found. `lost_gpu_s`: what mending it is worth; None when not known.
+    `lost_range`: the same as a share of its base, low to high; `lost_base`: that base, None = the
+    job's training GPU time.
+    `elsewhere`: training lost time to this, and storage has no part in it (the verdict looks)."""
 
     rule: str
     severity: Severity
@@ -67,6 +76,9 @@ class Finding:
     evidence: tuple[Evidence, ...]
     remedy: str
     commands: tuple[str, ...] = ()
+    elsewhere: bool = False
+    lost_range: Range | None = None
+    lost_base: LostBase | None = None
 
 
 @dataclass(frozen=True)
@@ -78,17 +90,41 @@ class Answer:
     findings: tuple[Finding, ...] = field(default=())
 
 
+# What must be there before a rule is asked. "steps": enough training that the hook timed;
+# "training": the same, or enough that stacks show; "watch": the same, or a job watched for a while
+# without any of it, of which the rule says what the machine did; "nothing": it says itself what it
+# lacks.
+Needs = Literal["steps", "training", "watch", "nothing"]
+
+
 class Rule(Protocol):
-    """A judge: looks at the picture, touches nothing."""
+    """A judge: looks at the picture, touches nothing. Asked through :func:`ask`."""
 
     code: str
     title: str
+    needs: Needs
 
     def judge(self, picture: Picture) -> Answer:
-        """What this rule says of the job."""
+        """What this rule says of the job, once what it `needs` is there."""
 
 
 RULES: Registry[type[Rule]] = Registry("rule", "slurm_io.analysis.rules")
+
+
+def ask(rule: Rule, picture: Picture) -> Answer:
+    """The rule's answer; "not enough evidence" in its stead where what it needs is not there."""
+    refusal = _refusal(rule.needs, picture)
+    return refusal if refusal is not None else rule.judge(picture)
+
+
+def _refusal(needs: Needs, picture: Picture) -> Answer | None:
+    if needs == "nothing":
+        return None
+    if needs != "watch" or picture.timeline.processes:
+        return too_little(picture, by_stacks=needs != "steps")
+    if picture.watch.seconds >= LEAST_WATCHED_S:
+        return None
+    return too_little(picture)
 
 
 def too_little(picture: Picture, by_stacks: bool = False) -> Answer | None:
@@ -123,10 +159,13 @@ def sure(signals: int) -> Confidence:
 
 
 def shortness(picture: Picture) -> list[Evidence]:
-    """What a finding on a short run adds to its evidence, or one by stacks."""
+    """What a finding on a short run adds to its evidence, or one without a hook."""
     if picture.by_stacks is not None and picture.is_hookless:
         seen = picture.by_stacks
         return [Evidence(seen.text, "stack_windows", seen.looks.windows)]
+    if not picture.watch.is_training:
+        text = f"nobody saw a step: said of {picture.watch.seconds:.0f} s in which the job ran"
+        return [Evidence(text, "watched_s", picture.watch.seconds)]
     if not picture.is_short:
         return []
     text = f"a short run: {picture.steps} steps in {picture.training_s:.0f} s of training"
@@ -137,21 +176,6 @@ def each_node(picture: Picture) -> str:
     """What goes before a command that is to run on every node: `srun`, nothing outside Slurm."""
     job = picture.store.job
     return "" if job is None or job.cluster == LOCAL_CLUSTER else "srun --ntasks-per-node=1 "
-
-
-def fitting_workers(picture: Picture) -> int:
-    """Loader workers for each rank that the CPUs of its node can run, one left to the rank itself.
-
-    Of the node with fewest CPUs a rank; 8 where no node told its number, at most 16. What Slurm
-    gave the job is not in the store: a job that shares its nodes has fewer.
-    """
-    ranks: dict[str, int] = {}
-    for process in picture.timeline.processes:
-        ranks[process.node] = ranks.get(process.node, 0) + 1
-    nodes = picture.store.nodes
-    cpus = {node: whole(nodes[node].meta.get("ncpu")) for node in ranks if node in nodes}
-    each = [number // ranks[node] for node, number in cpus.items() if number and number > 0]
-    return max(1, min(_MOST_WORKERS, min(each) - 1)) if each else _USUAL_WORKERS
 
 
 def iso(ts_ns: int | None) -> str | None:

@@ -32,10 +32,11 @@ passes, smaller items through the queue. Unknown: look at a stack of a worker wh
 Known false alarms
 ------------------
 A wait while the GPU still works off queued kernels is no loss; without a GPU-side measurement the
-range says so (low). The hand-over of a batch (a few milliseconds) is never a stall. First batches
-of a pass wait for workers to start; they are named storage only on their own samples. A loader
-that sleeps (rate limits, polling) has an unknown cause, never storage. Object-store clients that
-decode while they read look like both.
+range says so (low). The hand-over of a batch (a few milliseconds) is never a stall, and one that
+is late while tasks queue for CPUs is not laid on the loader's machinery. First batches of a pass
+wait for workers to start; they are named storage only on their own samples. A loader that sleeps
+(rate limits, polling) has an unknown cause, never storage. Object-store clients that decode while
+they read look like both.
 
 Thresholds
 ----------
@@ -51,6 +52,8 @@ import os.path
 import shlex
 from pathlib import PurePosixPath
 
+from slurm_io.analysis.allotted import advise_workers
+from slurm_io.analysis.bounds import Range
 from slurm_io.analysis.by_stacks import ByStacks
 from slurm_io.analysis.picture import Picture
 from slurm_io.analysis.rules.base import (
@@ -58,12 +61,11 @@ from slurm_io.analysis.rules.base import (
     Answer,
     Evidence,
     Finding,
+    Needs,
     Place,
     Severity,
     each_node,
-    fitting_workers,
     shortness,
-    too_little,
 )
 from slurm_io.analysis.where import find_holders
 
@@ -74,12 +76,10 @@ class LoaderBound:
 
     code = "F01"
     title = "GPUs starved by the data loader"
+    needs: Needs = "training"
 
     def judge(self, picture: Picture) -> Answer:
         """One finding for each cause above its threshold."""
-        refusal = too_little(picture, by_stacks=True)
-        if refusal is not None:
-            return refusal
         shares = picture.thresholds.shares
         causes = {
             "data_storage": (picture.data_storage.value, shares.data_storage, _storage),
@@ -100,6 +100,7 @@ class LoaderBound:
             if (share >= limit or (together and share == largest))
             and picture.is_sure(name, limit)
             and not (finding is _cpu and picture.samples_of("cpu") < enough)
+            and not (finding is _pipeline and picture.cpus_are_short is not None)
         ]
         if not found:
             return Answer("quiet", f"the largest cause takes {largest:.1%} of training")
@@ -126,6 +127,7 @@ def _storage(picture: Picture, share: float, limit: float) -> Finding:
         confidence=picture.storage_confidence,
         title=f"training waits for reads from {', '.join(mounts) or 'storage'}",
         lost_gpu_s=picture.losses.by_cause["storage"] + picture.losses.by_cause["net"],
+        lost_range=data,
         where=_place(picture, ("storage", "net"), mounts, files),
         evidence=(*evidence, *shortness(picture)),
         remedy=_storage_remedy(picture, target),
@@ -203,18 +205,21 @@ def _cpu(picture: Picture, share: float, limit: float) -> Finding:
         workers = bool((picture.causes.samples["role"] == "worker").any())
     who = "the worker processes" if workers else "the training process itself"
     text = f"preparing batches took {share:.1%} of training GPU time"
-    fitting = fitting_workers(picture)
+    advice = advise_workers(picture)
     remedy = (
         "more workers and cores for them, or a cheaper transform (decode once, smaller images)"
         if workers
         else "let worker processes prepare the batches, with cores for them"
     )
+    if advice.text:
+        remedy = f"a cheaper transform (decode once, smaller images); {advice.text}"
     return Finding(
         rule="F01",
         severity=_severity(share),
         confidence="likely",
         title="training waits for batches to be prepared on the CPU",
         lost_gpu_s=picture.losses.by_cause["cpu"],
+        lost_range=_range(picture, "cpu"),
         where=_place(picture, ("cpu",)),
         evidence=(
             Evidence(text, "data_cpu_share", share, limit),
@@ -222,10 +227,7 @@ def _cpu(picture: Picture, share: float, limit: float) -> Finding:
             *shortness(picture),
         ),
         remedy=remedy,
-        commands=(
-            f"DataLoader(..., num_workers={fitting}, prefetch_factor=4, persistent_workers=True)",
-            f"#SBATCH --cpus-per-task={fitting + 1}",
-        ),
+        commands=advice.commands,
     )
 
 
@@ -238,6 +240,7 @@ def _pipeline(picture: Picture, share: float, limit: float) -> Finding:
         confidence="likely",
         title="training waits for the loader's machinery, not for its workers",
         lost_gpu_s=picture.losses.by_cause["pipeline"] + picture.losses.by_cause["epoch"],
+        lost_range=_range(picture, "pipeline"),
         where=_place(picture, ("pipeline", "epoch")),
         evidence=(
             Evidence(text, "data_pipeline_share", share, limit),
@@ -264,6 +267,7 @@ def _unknown(picture: Picture, share: float, limit: float) -> Finding:
         confidence="not-proven",
         title="training waits for data for a reason that was not seen",
         lost_gpu_s=asleep + unseen,
+        lost_range=_range(picture, "vague_wait"),
         where=_place(picture, ("unknown", "sleep")),
         evidence=(
             Evidence(
@@ -275,6 +279,12 @@ def _unknown(picture: Picture, share: float, limit: float) -> Finding:
         remedy="look at what a loader process does while the job waits",
         commands=("py-spy dump --pid PID_OF_A_WORKER",),
     )  # fmt: skip
+
+
+def _range(picture: Picture, name: str) -> Range | None:
+    """Of the causes beside storage only stacks make a range."""
+    seen = picture.by_stacks
+    return seen.found[name] if seen is not None and picture.is_hookless else None
 
 
 def _severity(share: float) -> Severity:

@@ -15,7 +15,8 @@ Evidence
 --------
 Step durations without checkpoints, evaluations and pass starts. A step is slow from twice the
 median; it is explained by storage when at least half of its excess is exposed storage wait. At
-least 60 % of the slow steps must be, and three times as often as ordinary steps.
+least 60 % of the slow steps must be, and three times as often as ordinary steps. Where drops of
+throughput line up with slow reads of a mount, or do not, that is said too (docs/alignment.md).
 
 What to do
 ----------
@@ -43,9 +44,9 @@ from slurm_io.analysis.rules.base import (
     Answer,
     Evidence,
     Finding,
+    Needs,
     Place,
     iso,
-    too_little,
 )
 from slurm_io.analysis.variance import StepVariance
 
@@ -56,12 +57,10 @@ class StepVarianceFromStorage:
 
     code = "F02"
     title = "rare slow reads stall whole steps"
+    needs: Needs = "steps"
 
     def judge(self, picture: Picture) -> Answer:
         """Fires when steps vary and storage explains it."""
-        refusal = too_little(picture)
-        if refusal is not None:
-            return refusal
         seen, limits = picture.variance, picture.thresholds.variance
         if picture.is_short or seen is None:
             enough = picture.thresholds.enough
@@ -84,6 +83,14 @@ def _other_cause(picture: Picture, seen: StepVariance) -> str:
     return f"{seen.slow_steps} slow steps of {seen.steps} ({seen.p99_s:.2f} s at P99): {what}"
 
 
+def _drops(picture: Picture) -> list[Evidence]:
+    """Whether drops of throughput line up with slow reads, where that can be told."""
+    found = picture.alignment
+    if found.state not in ("aligned", "apart"):
+        return []
+    return [Evidence(found.text, "alignment_p", found.p, picture.thresholds.alignment.false_alarm)]
+
+
 def _finding(picture: Picture, seen: StepVariance) -> Finding:
     limits, where = picture.thresholds.variance, picture.where
     mounts = tuple(mount.mount for mount in where.mounts if mount.share >= 0.10)
@@ -99,6 +106,7 @@ def _finding(picture: Picture, seen: StepVariance) -> Finding:
             "aligned_share", seen.aligned_share, limits.aligned_share,
             times[0] if times else None, times[-1] if times else None,
         ),
+        *_drops(picture),
     )  # fmt: skip
     return Finding(
         rule="F02",

@@ -39,18 +39,18 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from slurm_io.analysis.host_rows import rows_in_training
+from slurm_io.analysis.host_rows import rows_between
 from slurm_io.analysis.picture import Picture
 from slurm_io.analysis.rules.base import (
     RULES,
     Answer,
     Evidence,
     Finding,
+    Needs,
     Place,
     iso,
     shortness,
     sure,
-    too_little,
 )
 from slurm_io.analysis.windows import blocking_saves
 
@@ -80,18 +80,15 @@ class SingleNodeCheckpoint:
 
     code = "F03"
     title = "checkpoint written by one node only"
+    needs: Needs = "training"
 
     def judge(self, picture: Picture) -> Answer:
         """Fires where saves cost and one node's bytes are nearly all."""
-        refusal = too_little(picture)
-        if refusal is not None:
-            return refusal
-        nodes = {process.node for process in picture.timeline.processes}
-        if len(nodes) < 2:
+        if len(_nodes(picture)) < 2:
             return Answer("quiet", "the job trained on one node")
         share, least = picture.losses.share("ckpt"), picture.thresholds.shares.checkpoint
-        saves = _saves(picture)
-        if saves.is_empty() or share < least:
+        saves = _by_stacks(picture) if picture.is_hookless else _saves(picture)
+        if saves.is_empty() or share < least or not picture.is_sure("ckpt", least):
             return Answer("quiet", f"blocking saves took {share:.2%} of training")
         told, written = _told(saves), _written(picture, saves)
         if told is None and written is None:
@@ -105,6 +102,33 @@ class SingleNodeCheckpoint:
         if max(one.total for one in known) < limits.least_bytes:
             return Answer("quiet", "checkpoints are small")
         return Answer("fired", findings=(_finding(picture, saves, told, written, share),))
+
+
+def _nodes(picture: Picture) -> set[str]:
+    """Nodes that trained."""
+    if picture.by_stacks is not None and picture.is_hookless:
+        return {rank.node for rank in picture.by_stacks.looks.ranks}
+    return {process.node for process in picture.timeline.processes}
+
+
+def _by_stacks(picture: Picture) -> pl.DataFrame:
+    """The seconds in which stacks show a rank in a save that blocks: nobody timed it, or knows its
+    file or size."""
+    rows = picture.tables.frame("stacks", ("ts_ns", "interval_ns", "role", "state", "sub"))
+    saving = rows.filter(
+        (pl.col("role") == "rank")
+        & (pl.col("state") == "ckpt")
+        & ~pl.col("sub").is_in(["async", "restore"]).fill_null(False)
+    ).drop_nulls(["ts_ns", "interval_ns"])
+    return saving.select(
+        pl.lit(None, pl.Int32).alias("proc"),
+        pl.col("node").cast(pl.String).alias("on"),
+        pl.lit(None, pl.Int64).alias("bytes"),
+        pl.lit(None, pl.String).alias("path"),
+        pl.lit(None, pl.Int64).alias("step"),
+        (pl.col("ts_ns") - pl.col("interval_ns")).alias("from"),
+        pl.col("ts_ns").alias("to"),
+    )
 
 
 def _saves(picture: Picture) -> pl.DataFrame:
@@ -137,9 +161,8 @@ def _told(saves: pl.DataFrame) -> _Bytes | None:
 
 def _written(picture: Picture, saves: pl.DataFrame) -> _Bytes | None:
     """By /proc/PID/io of all the job's processes, in intervals that touch a save of any node."""
-    read = rows_in_training(
-        picture.tables, picture.timeline, "process", ("ts_ns", "wchar_bytes", "write_bytes")
-    )
+    columns = ("ts_ns", "wchar_bytes", "write_bytes")
+    read = rows_between(picture.tables, picture.watch.spans, "process", columns)
     moved = pl.max_horizontal("wchar_bytes", "write_bytes").alias("moved")
     rows = read.rows.with_columns(moved).drop_nulls(["moved", "ts_ns"]).sort("ts_ns")
     spans = saves.select("from", "to").sort("from").with_columns(pl.col("to").cum_max())
@@ -163,7 +186,7 @@ def _finding(
     limits = picture.thresholds.rules.one_node
     main = told or written
     assert main is not None
-    node, count = main.busiest, len({process.node for process in picture.timeline.processes})
+    node, count = main.busiest, len(_nodes(picture))
     ranks = {one.proc: one.rank for one in picture.timeline.processes}
     mine = saves.filter(pl.col("on") == node)
     writers = sorted({rank for rank in map(ranks.get, mine["proc"]) if rank is not None})

@@ -18,8 +18,8 @@ not, serialising or copying from the GPU took the time.
 What to do
 ----------
 Save asynchronously (staging in pinned memory), save sharded from every rank, write to local NVMe
-and copy from there, or save less often: the interval that loses least is the square root of twice
-the save's duration times the mean time between failures (Young/Daly).
+and copy from there, or save less often: the interval that loses least follows from the save's cost
+and the mean time between failures (Young, Daly; docs/checkpoints.md).
 
 Known false alarms
 ------------------
@@ -31,6 +31,8 @@ a save that the file system could take.
 Thresholds
 ----------
 ``thresholds.checkpoint_share`` (1 %) of training GPU time; at least 20 steps and 5 s of training.
+What else is told of saves rests on ``thresholds.node_mtbf_h`` and ``thresholds.checkpoint_gb_s``,
+where the site set them.
 """
 
 from __future__ import annotations
@@ -38,16 +40,17 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 from slurm_io.analysis.by_stacks import ByStacks
-from slurm_io.analysis.checkpoints import Checkpoints, find_checkpoints
+from slurm_io.analysis.checkpoints.blocking import Checkpoints, find_checkpoints
+from slurm_io.analysis.checkpoints.told import interval_text, is_slow, rate_text
 from slurm_io.analysis.picture import Confidence, Picture
 from slurm_io.analysis.rules.base import (
     RULES,
     Answer,
     Evidence,
     Finding,
+    Needs,
     Place,
     iso,
-    too_little,
 )
 from slurm_io.analysis.where import find_holders
 
@@ -61,12 +64,10 @@ class BlockingCheckpoint:
 
     code = "F04"
     title = "blocking checkpoints"
+    needs: Needs = "training"
 
     def judge(self, picture: Picture) -> Answer:
         """Fires when blocking saves take more than their share."""
-        refusal = too_little(picture, by_stacks=True)
-        if refusal is not None:
-            return refusal
         if picture.by_stacks is not None and picture.is_hookless:
             return _by_stacks(picture, picture.by_stacks)
         share, limit = picture.losses.share("ckpt"), picture.thresholds.shares.checkpoint
@@ -96,9 +97,9 @@ def _finding(picture: Picture, saves: Checkpoints, share: float, limit: float) -
         title=f"training stands still while checkpoints are written to {folder or 'storage'}",
         lost_gpu_s=picture.losses.by_cause["ckpt"],
         where=place,
-        evidence=tuple(_evidence(saves, share, limit)),
+        evidence=(*_evidence(saves, share, limit), *_speed(picture)),
         remedy="save asynchronously, or write to node-local NVMe and copy from there"
-        + _interval(saves),
+        + _interval(picture),
         commands=(
             "torch.distributed.checkpoint.async_save(state, checkpoint_id=PATH)",
             'torch.save(state, os.path.join(os.environ["TMPDIR"], "ckpt.pt"))  # then copy',
@@ -164,18 +165,18 @@ def _evidence(saves: Checkpoints, share: float, limit: float) -> list[Evidence]:
     return found
 
 
-def _interval(saves: Checkpoints) -> str:
-    if saves.interval_s is None:
-        return ""
-    # Young/Daly with one failure a day: what a mid-sized job may expect.
-    best_s = (2 * saves.mean_s * 86_400) ** 0.5
-    if best_s <= 1.5 * saves.interval_s:
-        return ""
-    return (
-        f"; a save every {_length(best_s)} instead of {_length(saves.interval_s)} loses least "
-        "at one failure a day"
-    )
+def _interval(picture: Picture) -> str:
+    """How often to save, with what that rests on (docs/checkpoints.md)."""
+    seen = picture.checkpointing
+    text = interval_text(seen.advice, picture.thresholds.saves) if seen is not None else None
+    return f"; {text}" if text else ""
 
 
-def _length(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+def _speed(picture: Picture) -> list[Evidence]:
+    """What was reached of what the storage could take, where that is far below."""
+    seen = picture.checkpointing
+    if seen is None or not is_slow(seen, picture.thresholds):
+        return []
+    text = rate_text(seen)
+    limit = picture.thresholds.saves.slow_share
+    return [Evidence(text, "checkpoint_rate_share", seen.rate.share, limit)] if text else []

@@ -42,8 +42,10 @@ from __future__ import annotations
 import shlex
 
 from slurm_io.analysis import space
+from slurm_io.analysis.amounts import length, size
+from slurm_io.analysis.asked import asked_of
 from slurm_io.analysis.picture import Picture
-from slurm_io.analysis.rules.base import RULES, Answer, Evidence, Finding, Place, iso, sure
+from slurm_io.analysis.rules.base import RULES, Answer, Evidence, Finding, Needs, Place, iso, sure
 from slurm_io.analysis.space import NO_SPACE, Failure, Space, find_space
 
 _MARGIN = 1.1
@@ -57,6 +59,7 @@ class SpaceRunningOut:
 
     code = "F05"
     title = "no room for the next checkpoint"
+    needs: Needs = "nothing"
 
     def judge(self, picture: Picture) -> Answer:
         """Failures first, then forecasts."""
@@ -72,8 +75,39 @@ class SpaceRunningOut:
             where = ", ".join(sorted(set(unknown)))
             return Answer("not enough evidence", f"table capacity has no rows of {where}")
         if not seen.places and not seen.failures and not picture.timeline.processes:
-            return Answer("not enough evidence", "no training batches were recorded (hook)")
+            return _of_named(picture)
         return Answer("quiet", _why_quiet(seen))
+
+
+def _of_named(picture: Picture) -> Answer:
+    """Nobody saw a save: only whether the folder that the job named for them has any room."""
+    folder = asked_of(picture.store).ckpt
+    places = [] if folder is None else space.left_at(picture.tables, folder)
+    known = [one for one in places if one.avail_bytes is not None]
+    if not known:
+        return Answer("not enough evidence", "no training batches were recorded (hook)")
+    least = min(known, key=lambda one: one.avail_bytes or 0)
+    full = (least.avail_bytes or 0) < _LEAST_ROOM_BYTES
+    if not full and not _inodes(least):
+        return Answer("quiet", f"{size(least.avail_bytes or 0)} are left where checkpoints go")
+    when, left = iso(least.last_ts_ns), least.avail_bytes
+    text = f"{size(left or 0)} are left on {least.mount}, which the job named for checkpoints"
+    finding = Finding(
+        rule="F05",
+        severity="warn",
+        confidence="likely",  # nobody saw a save fail
+        title=f"{least.mount}, named for checkpoints, has no room",
+        lost_gpu_s=None,
+        where=Place(nodes=(least.node,) if least.node else (), mounts=(least.mount,)),
+        evidence=(
+            Evidence(text, "avail_bytes", left, _LEAST_ROOM_BYTES, when, when),
+            *_inodes(least),
+        ),
+        remedy="make room before the next save: delete invalid and the oldest checkpoints first "
+        "and keep three that can be read",
+        commands=_commands((least.mount,), {least.mount: least.fstype}),
+    )
+    return Answer("fired", findings=(finding,))
 
 
 def _why_quiet(seen: Space) -> str:
@@ -82,7 +116,7 @@ def _why_quiet(seen: Space) -> str:
     if not seen.places:
         return "no checkpoint was saved"
     least = min((one.avail_bytes for one in seen.places if one.avail_bytes is not None), default=0)
-    return f"at least {_size(least)} are left where checkpoints go"
+    return f"at least {size(least)} are left where checkpoints go"
 
 
 def _for_space(failure: Failure, seen: Space) -> bool:
@@ -116,7 +150,7 @@ def _failed(picture: Picture, failed: list[Failure]) -> Finding:
     if short:
         least = min(one.avail_bytes or 0 for one in short)
         evidence.append(
-            Evidence(f"{_size(least)} were left on {short[0].mount} then", "avail_bytes", least)
+            Evidence(f"{size(least)} were left on {short[0].mount} then", "avail_bytes", least)
         )
     mounts = tuple(sorted({one.mount for one in failed if one.mount}))
     return Finding(
@@ -179,8 +213,8 @@ def _next_fits(place: space.Place, saves: float) -> list[Evidence]:
     if place.avail_bytes >= needed:
         return []
     text = (
-        f"{_size(place.avail_bytes)} are left at the end, one save takes "
-        f"{_size(place.save_bytes)} (median of {place.saves}, all ranks together)"
+        f"{size(place.avail_bytes)} are left at the end, one save takes "
+        f"{size(place.save_bytes)} (median of {place.saves}, all ranks together)"
     )
     when = iso(place.last_ts_ns)
     return [Evidence(text, "avail_bytes", place.avail_bytes, needed, when, when)]
@@ -193,8 +227,8 @@ def _full_before(place: space.Place, saves: float) -> list[Evidence]:
     if place.fill_s >= limit_s:
         return []
     text = (
-        f"at the rate of this job it is full {_length(place.fill_s)} after the last look; a save "
-        f"comes every {_length(place.interval_s)}"
+        f"at the rate of this job it is full {length(place.fill_s)} after the last look; a save "
+        f"comes every {length(place.interval_s)}"
     )
     return [Evidence(text, "time_to_full_s", place.fill_s, limit_s)]
 
@@ -223,14 +257,3 @@ def _commands(mounts: tuple[str, ...], types: dict[str, str | None]) -> tuple[st
             found += [f"df -h {quoted}", f"df -i {quoted}", "quota -s"]
         found.append(f"du -xh --max-depth=2 {quoted} | sort -h | tail")
     return tuple(dict.fromkeys(found))
-
-
-def _size(number: float) -> str:
-    for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
-        if number >= factor:
-            return f"{number / factor:.1f} {unit}"
-    return f"{number / 1e3:.0f} kB"
-
-
-def _length(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"

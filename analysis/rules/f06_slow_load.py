@@ -42,7 +42,16 @@ import polars as pl
 from slurm_io.analysis.host_rows import training_spans
 from slurm_io.analysis.picture import Picture
 from slurm_io.analysis.rule_limits import Loading
-from slurm_io.analysis.rules.base import RULES, Answer, Evidence, Finding, Place, sure
+from slurm_io.analysis.rules.base import (
+    RULES,
+    Answer,
+    Evidence,
+    Finding,
+    LostBase,
+    Needs,
+    Place,
+    sure,
+)
 from slurm_io.analysis.samples import COUNTS
 from slurm_io.analysis.where import Mount, mounts_of
 
@@ -78,6 +87,7 @@ class SlowLoad:
 
     code = "F06"
     title = "slow loading of model or checkpoint"
+    needs: Needs = "nothing"
 
     def judge(self, picture: Picture) -> Answer:
         """Fires on loads that were long, slow, and in storage."""
@@ -130,7 +140,7 @@ def _find_loads(picture: Picture) -> _Loads | None:
         pl.col("mono_ns").min().alias("from"), pl.col("end_mono_ns").max().alias("to")
     )
     samples = _samples(picture, spans)
-    paths = loads.sort(length, descending=True)["path"].drop_nulls().unique(maintain_order=True)
+    paths = loads.sort(length, "path", descending=[True, False])["path"].drop_nulls()
     return _Loads(
         ranks=by_rank.height,
         slowest_s=slowest["length_s"],
@@ -138,7 +148,7 @@ def _find_loads(picture: Picture) -> _Loads | None:
         node=slowest["node"],
         rank=slowest["rank"],
         total_s=float(by_rank["length_s"].sum()),
-        paths=tuple(paths.head(5).to_list()),
+        paths=tuple(paths.unique(maintain_order=True).head(5).to_list()),
         seen=int(samples.select(pl.sum_horizontal(f"n_{name}" for name in COUNTS)).sum().item()),
         storage=int(samples.select(pl.col("n_storage", "n_net").sum()).sum_horizontal().sum()),
         mounts=mounts_of(samples),
@@ -200,6 +210,7 @@ def _finding(picture: Picture, loads: _Loads, rate: float | None, limits: Loadin
         title=f"loading from {', '.join(mounts) or 'storage'} delays the start",
         # GPU time before training, which the base of the other shares does not hold.
         lost_gpu_s=loads.slowest_s * share * gpus if gpus else None,
+        lost_base=LostBase(loads.slowest_s * gpus, gpus, "GPU-seconds of loading before training"),
         where=Place(
             nodes=(loads.node,),
             ranks=(loads.rank,) if loads.rank is not None else (),

@@ -45,9 +45,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from slurm_io.analysis.allotted import fitting_workers, workers_now
 from slurm_io.analysis.devices import leaf_rows
 from slurm_io.analysis.facts import mapping, sources_of
-from slurm_io.analysis.host_rows import rows_in_training
+from slurm_io.analysis.host_rows import rows_between
 from slurm_io.analysis.picture import Confidence, Picture
 from slurm_io.analysis.rule_limits import ShallowQueue
 from slurm_io.analysis.rules.base import (
@@ -55,11 +56,10 @@ from slurm_io.analysis.rules.base import (
     Answer,
     Evidence,
     Finding,
+    Needs,
     Place,
-    fitting_workers,
     no_rows,
     shortness,
-    too_little,
 )
 from slurm_io.analysis.seconds import with_second
 from slurm_io.analysis.witnesses import LOCAL_FSTYPES
@@ -90,14 +90,12 @@ class ShallowDeviceQueue:
 
     code = "F07"
     title = "local device far from its limits while data is awaited"
+    needs: Needs = "training"
 
     def judge(self, picture: Picture) -> Answer:
         """Fires when all four signs are there on a node's device."""
-        refusal = too_little(picture)
-        if refusal is not None:
-            return refusal
-        share, least = picture.data_storage.value, picture.thresholds.shares.data_storage
-        if share < least:
+        share = picture.data_storage.value
+        if not picture.loses_to_storage:
             return Answer("quiet", f"waiting for storage took {share:.1%} of training")
         if not picture.where.fstypes & LOCAL_FSTYPES:
             return Answer("quiet", "the awaited mounts are on no local device")
@@ -115,7 +113,7 @@ class ShallowDeviceQueue:
 
 def _devices(picture: Picture, limits: ShallowQueue) -> list[_Device]:
     causes = picture.causes
-    read = rows_in_training(picture.tables, picture.timeline, "block", _COLUMNS)
+    read = rows_between(picture.tables, picture.watch.spans, "block", _COLUMNS)
     stalled = causes.seconds.group_by(pl.col("node").cast(pl.String), "sec").agg(
         pl.col("storage_s").max().alias("longest"), pl.col("storage_s").sum().alias("waiting")
     )
@@ -232,13 +230,31 @@ def _finding(picture: Picture, shallow: list[_Device], limits: ShallowQueue) -> 
         lost_gpu_s=None,  # part of what F01 counts
         where=Place(nodes=tuple(sorted({one.node for one in shallow})), mounts=mounts),
         evidence=tuple(evidence),
-        remedy="more reads at once and larger ones: more workers or reading threads, whole samples "
-        "in one read, more readahead for files read in order; a faster device changes little",
+        remedy=f"more reads at once and larger ones: {_readers(picture)}, whole samples in one "
+        "read, more readahead for files read in order; a faster device changes little",
         commands=(
-            f"DataLoader(..., num_workers={fitting_workers(picture)}, prefetch_factor=4)",
+            *_workers(picture),
             f"blockdev --setra 4096 /dev/{shlex.quote(worst.name)}  # 2 MiB of readahead, as root",
         ),
     )
+
+
+def _has_room(picture: Picture) -> bool:
+    """Whether the job's CPUs can run more workers than it has."""
+    now = workers_now(picture)
+    return now is None or now < fitting_workers(picture)
+
+
+def _readers(picture: Picture) -> str:
+    if _has_room(picture):
+        return "more workers or reading threads"
+    return "reading threads in each worker (workers fill the job's CPUs)"
+
+
+def _workers(picture: Picture) -> tuple[str, ...]:
+    if not _has_room(picture):
+        return ()
+    return (f"DataLoader(..., num_workers={fitting_workers(picture)}, prefetch_factor=4)",)
 
 
 def _confidence(picture: Picture) -> Confidence:

@@ -15,8 +15,9 @@ stays when the data moves to a local disk: a team that was sure of its storage l
 Evidence
 --------
 Memory of the job's control group without page cache, in ten equal parts of training, and the
-process that grew most. A second, independent signal: steps that become slower towards the end
-though they wait for no storage. Size at the start tells too: such an index is as large as the
+process that grew most. A second, independent signal: steps that become slower towards the end,
+their waits for storage taken off. Where drops of throughput do not line up with slow reads that is
+said too (docs/alignment.md). Size at the start tells too: such an index is as large as the
 number of configured steps asks for, before the first of them is made.
 
 What to do
@@ -48,18 +49,18 @@ from slurm_io.analysis.growth import (
     shared_share,
     step_slowdown,
 )
-from slurm_io.analysis.picture import Picture
+from slurm_io.analysis.picture import Confidence, Picture
 from slurm_io.analysis.rule_limits import Growth as Limits
 from slurm_io.analysis.rules.base import (
     RULES,
     Answer,
     Evidence,
     Finding,
+    Needs,
     Place,
     no_rows,
     shortness,
     sure,
-    too_little,
 )
 
 _GIB = 2**30
@@ -76,12 +77,10 @@ class IndexGrowth:
 
     code = "F09"
     title = "memory grows with the steps (index, shared memory)"
+    needs: Needs = "steps"
 
     def judge(self, picture: Picture) -> Answer:
         """Growth first, then size from the start."""
-        refusal = too_little(picture)
-        if refusal is not None:
-            return refusal
         limits = picture.thresholds.rules.growth
         large = _large(picture)
         if large is not None:
@@ -125,12 +124,12 @@ def _finding(picture: Picture, growing: list[Growth], limits: Limits) -> Finding
         *_who(grower),
         *_slower(slower, limits),
         _storage(picture),
+        *_drops(picture),
     ]  # fmt: skip
     return Finding(
         rule="F09",
         severity="warn",
-        # With storage loud, what makes steps slow cannot be told apart here.
-        confidence=sure(worst.is_ours + is_slower) if quiet else "not-proven",
+        confidence=_confidence(worst.is_ours, is_slower, quiet),
         title=f"memory grows with the steps on {len(growing)} node{'s' * (len(growing) != 1)}",
         lost_gpu_s=None,
         where=Place(
@@ -141,6 +140,21 @@ def _finding(picture: Picture, growing: list[Growth], limits: Limits) -> Finding
         remedy=_REMEDY,
         commands=_commands(),
     )
+
+
+def _confidence(is_ours: bool, is_slower: bool, quiet: bool) -> Confidence:
+    """With storage loud it may be both: then the steps' own part must have grown too."""
+    if quiet:
+        return sure(is_ours + is_slower)
+    return "likely" if is_ours and is_slower else "not-proven"
+
+
+def _drops(picture: Picture) -> list[Evidence]:
+    """Whether drops of throughput are storage's, where that can be told (alignment)."""
+    found = picture.alignment
+    if found.state not in ("aligned", "apart"):
+        return []
+    return [Evidence(found.text, "alignment_p", found.p, picture.thresholds.alignment.false_alarm)]
 
 
 def _who(grower: Grower | None) -> list[Evidence]:
@@ -155,7 +169,10 @@ def _slower(ratio: float | None, limits: Limits) -> list[Evidence]:
     if ratio is None:
         return []
     change = f"{ratio - 1:.0%} slower" if ratio >= 1 else f"{1 - ratio:.0%} faster"
-    text = f"the last third of the steps was {change} than the first (medians)"
+    text = (
+        f"the last third of the steps, without waits for storage, was {change} than the first "
+        "(medians)"
+    )
     return [Evidence(text, "step_slowdown", ratio, limits.slower_ratio)]
 
 

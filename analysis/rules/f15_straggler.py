@@ -23,40 +23,39 @@ data: an unequal shard, a larger file.
 
 Known false alarms
 ------------------
-Equal ranks hold in turn, each its fair part. Where rank 0 alone reads for all (dispatcher loaders)
+Equal ranks hold in turn, each its fair part; of ranks that wait alike one may always be the last,
+by a little, and is no straggler. Where rank 0 alone reads for all (dispatcher loaders)
 no other rank reads, and there is nothing to compare. Ranks that train independently hold nobody. A
 rank that computes longer is not seen here, for the others wait in the collective (F21).
 
 Thresholds
 ----------
 ``thresholds.straggler_share`` (50 % of the lost time, and twice the fair part) among at least three
-ranks; the loss itself at least ``thresholds.data_share`` (3 %) of training GPU time.
+ranks, and waits 1.5 times the others', which no key changes; the loss itself at least
+``thresholds.data_share`` (3 %) of training GPU time.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass
+from statistics import median
 
 import polars as pl
 
+from slurm_io.analysis.holding import OWN_CAUSES, Held, Holding, find_holding
 from slurm_io.analysis.picture import Picture
 from slurm_io.analysis.rule_limits import Straggler
 from slurm_io.analysis.rules.base import (
-    OWN_CAUSES,
     RULES,
     Answer,
     Evidence,
     Finding,
+    Needs,
     Place,
     shortness,
     sure,
-    too_little,
 )
-from slurm_io.analysis.timeline import Process
 from slurm_io.model import LOCAL_CLUSTER
 
-_NODE_ADDS = 0.2  # of the lost time, beyond that of its worst rank: then it is the node
 _NAMES = {
     "storage": "waiting for storage", "net": "waiting for the object store",
     "cpu": "preparing batches", "pipeline": "the loader's machinery",
@@ -65,101 +64,68 @@ _NAMES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Held:
-    """Who held how much of a synchronous unit's lost time."""
-
-    who: str
-    procs: tuple[int, ...]
-    share: float
-    fair: float
-
-
 @RULES.register("f15_straggler")
 class StragglerRank:
     """One rank or node holds the others."""
 
     code = "F15"
     title = "one rank or node holds all others"
+    needs: Needs = "steps"
 
     def judge(self, picture: Picture) -> Answer:
         """A node speaks for its ranks where it has several."""
-        refusal = too_little(picture)
-        if refusal is not None:
-            return refusal
         limits = picture.thresholds.rules.straggler
-        unit = max(picture.losses.units, key=lambda one: len(one.procs), default=None)
-        if unit is None or len(unit.procs) < limits.least_ranks:
+        largest = max((len(unit.procs) for unit in picture.losses.units), default=0)
+        if largest < limits.least_ranks:
             return Answer("quiet", "fewer than three ranks read in lockstep")
         lost = picture.losses.share(*OWN_CAUSES)
         if lost < picture.thresholds.shares.data_storage:
             return Answer("quiet", f"waits and saves took {lost:.1%} of training")
-        held = _held(picture, unit.unit, unit.procs)
-        worst = _straggler(held, limits)
+        holding = find_holding(picture.losses, picture.timeline)
+        if holding is None or len(holding.unit.procs) < limits.least_ranks:
+            return Answer("quiet", "fewer than three ranks hold one another")
+        worst = holding.straggler(limits)
         if worst is None:
-            most = max(held, key=lambda one: one.share, default=None)
-            share = most.share if most is not None else 0.0
+            share = holding.ranks[0].share
             return Answer("quiet", f"no rank held more than {share:.0%} of the lost time")
-        return Answer("fired", findings=(_finding(picture, worst, unit.procs, lost, limits),))
+        ratio = _over_others(picture, worst, holding.unit.procs)
+        if ratio is not None and ratio < limits.over_others:
+            reason = f"{worst.who} waits {ratio:.1f} times as long as the other ranks, no more"
+            return Answer("quiet", reason)
+        return Answer("fired", findings=(_finding(picture, worst, holding, lost, limits),))
 
 
-def _held(picture: Picture, unit: int, procs: tuple[int, ...]) -> list[_Held]:
-    """Ranks, then nodes with several of the unit's ranks."""
-    steps = picture.losses.unit_steps.filter(pl.col("unit") == unit)
-    own = pl.sum_horizontal(f"l_{cause}" for cause in OWN_CAUSES)
-    sums = dict(steps.group_by("holder").agg(own.sum()).iter_rows())
-    total = sum(sums.values())
-    if total <= 0:
-        return []
-    by_proc = picture.timeline.by_proc
-    nodes: dict[str, list[int]] = defaultdict(list)
-    for proc in procs:
-        nodes[by_proc[proc].node].append(proc)
-    ranks = [
-        _Held(by_proc[proc].label, (proc,), sums.get(proc, 0.0) / total, 1 / len(procs))
-        for proc in procs
-    ]
-    whole = [
-        _Held(
-            f"node {node}",
-            tuple(mine),
-            sum(sums.get(proc, 0.0) for proc in mine) / total,
-            len(mine) / len(procs),
-        )
-        for node, mine in sorted(nodes.items())
-        if 1 < len(mine) < len(procs)
-    ]
-    return [*ranks, *whole]
+def _over_others(picture: Picture, worst: Held, procs: tuple[int, ...]) -> float | None:
+    """Its ranks' data waits over those of the others (medians); None where it holds them by saves,
+    or nobody else waits at all.
+
+    Whoever is last by a hair's breadth holds the step, and it would be the same one every time.
+    """
+    if _largest_cause(picture, worst) == "ckpt":
+        return None
+    own = pl.sum_horizontal(f"l_{cause}" for cause in OWN_CAUSES if cause != "ckpt")
+    sums = picture.causes.rows.group_by("proc").agg(own.sum().alias("own"))
+    waits = dict(sums.select("proc", "own").iter_rows())
+    others = [waits.get(proc, 0.0) for proc in procs if proc not in worst.procs]
+    usual = median(others) if others else 0.0
+    return median(waits.get(proc, 0.0) for proc in worst.procs) / usual if usual > 0 else None
 
 
-def _straggler(held: list[_Held], limits: Straggler) -> _Held | None:
-    """The rank that holds enough, for it is the sharper answer; the node where its other ranks
-    hold a good part too."""
-    enough = [
-        one
-        for one in held
-        if one.share >= limits.held_share and one.share >= limits.over_fair * one.fair
-    ]
-    ranks = [one for one in enough if len(one.procs) == 1]
-    rank = max(ranks, key=lambda one: one.share, default=None)
-    nodes = [one for one in enough if len(one.procs) > 1]
-    node = max(nodes, key=lambda one: one.share, default=None)
-    if rank is None or (node is not None and node.share - rank.share >= _NODE_ADDS):
-        return node
-    return rank
+def _largest_cause(picture: Picture, worst: Held) -> str:
+    return max(OWN_CAUSES, key=lambda name: _of_cause(picture, worst, name))
 
 
 def _finding(
-    picture: Picture, worst: _Held, procs: tuple[int, ...], lost: float, limits: Straggler
+    picture: Picture, worst: Held, holding: Holding, lost: float, limits: Straggler
 ) -> Finding:
-    by_proc = picture.timeline.by_proc
+    by_proc, procs = picture.timeline.by_proc, holding.unit.procs
     members = [by_proc[proc] for proc in worst.procs]
-    cause = max(OWN_CAUSES, key=lambda name: _of_cause(picture, worst, name))
+    cause = _largest_cause(picture, worst)
     samples = _samples(picture, worst, procs)
     agrees = samples is not None and samples >= limits.over_fair * worst.fair
     text = (
-        f"{worst.who} held {worst.share:.0%} of the lost time of {len(procs)} ranks; its fair part "
-        f"is {worst.fair:.0%}"
+        f"{worst.who} held {worst.share:.0%} of the lost time of {len(procs)} ranks, its fair part "
+        f"is {worst.fair:.0%}; it came last in {worst.steps} of {holding.steps} steps"
     )
     evidence = [
         Evidence(text, "held_share", worst.share, limits.held_share),
@@ -177,7 +143,7 @@ def _finding(
         rule="F15",
         severity="warn",
         confidence=sure(1 + agrees),
-        title=f"{worst.who}{_on(worst, members)} holds all others",
+        title=f"{worst.who} holds all others",
         lost_gpu_s=None,  # part of what F01 and F04 count
         where=Place(
             nodes=nodes,
@@ -190,12 +156,12 @@ def _finding(
     )
 
 
-def _of_cause(picture: Picture, worst: _Held, cause: str) -> float:
+def _of_cause(picture: Picture, worst: Held, cause: str) -> float:
     steps = picture.losses.unit_steps.filter(pl.col("holder").is_in(worst.procs))
     return float(steps[f"l_{cause}"].sum())
 
 
-def _samples(picture: Picture, worst: _Held, procs: tuple[int, ...]) -> float | None:
+def _samples(picture: Picture, worst: Held, procs: tuple[int, ...]) -> float | None:
     """The straggler's part of the busy samples in data waits; None when there are too few."""
     busy = pl.sum_horizontal("storage", "net", "cpu")
     seen = picture.causes.evidence.filter(pl.col("proc").is_in(procs))
@@ -204,10 +170,6 @@ def _samples(picture: Picture, worst: _Held, procs: tuple[int, ...]) -> float | 
     if total < picture.thresholds.enough.wait_samples:
         return None
     return float(sum(sums.get(proc, 0.0) for proc in worst.procs) / total)
-
-
-def _on(worst: _Held, members: list[Process]) -> str:
-    return f" on {members[0].node}" if len(worst.procs) == 1 else ""
 
 
 def _commands(picture: Picture, nodes: tuple[str, ...]) -> tuple[str, ...]:

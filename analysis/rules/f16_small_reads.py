@@ -26,7 +26,9 @@ metadata target (Lustre DoM).
 
 Known false alarms
 ------------------
-Read calls on pipes count too and are small: with large reads beside them the mean stays large.
+Read calls on pipes count too and are small: where the client or the device says that what it was
+asked for was large, the calls say nothing. FUSE tells no sizes: there a loader that reads one large
+file a batch can come near the limit.
 Object stores are not judged, for sockets hand over small pieces of large requests. Small reads that
 nobody waits for cost nothing. Rare spikes (F02) are slow whatever a read's size. Readahead makes
 large requests of small calls in order: then there is no wait, and no finding.
@@ -44,19 +46,20 @@ import shlex
 
 import polars as pl
 
-from slurm_io.analysis.host_rows import rows_in_training
+from slurm_io.analysis.host_rows import rows_between
 from slurm_io.analysis.latency import ReadLatency, read_latency
 from slurm_io.analysis.picture import Confidence, Picture
+from slurm_io.analysis.request_sizes import mean_request_bytes
 from slurm_io.analysis.rule_limits import SmallReads
 from slurm_io.analysis.rules.base import (
     RULES,
     Answer,
     Evidence,
     Finding,
+    Needs,
     Place,
     shortness,
     sure,
-    too_little,
 )
 
 _CLIENT = ("mount", "op_class", "ops", "exe_ms", "rtt_ms")
@@ -71,14 +74,12 @@ class SmallReadsOrMetadata:
 
     code = "F16"
     title = "small random reads, or metadata before data"
+    needs: Needs = "training"
 
     def judge(self, picture: Picture) -> Answer:
         """Fires only where storage is awaited."""
-        refusal = too_little(picture)
-        if refusal is not None:
-            return refusal
-        share, least = picture.data_storage.value, picture.thresholds.shares.data_storage
-        if share < least:
+        share = picture.data_storage.value
+        if not picture.loses_to_storage:
             return Answer("quiet", f"waiting for storage took {share:.1%} of training")
         if picture.where.net_share >= _NETWORK_SHARE:
             return Answer("quiet", "most storage waits were on the network, not on files")
@@ -92,8 +93,11 @@ class SmallReadsOrMetadata:
         if reads is None and meta is None and (latency is None or latency.calls is None):
             return Answer("not enough evidence", "neither read calls nor a client was recorded")
         heavy = meta if meta is not None and (meta.value or 0.0) >= limits.meta_share else None
+        large = _large_requests(picture, limits) if reads is not None else None
+        if large is not None:
+            reads = None
         if reads is None and heavy is None:
-            return Answer("quiet", _why_quiet(latency))
+            return Answer("quiet", large or _why_quiet(latency))
         return Answer("fired", findings=(_finding(picture, reads, heavy),))
 
 
@@ -128,9 +132,24 @@ def _reads(picture: Picture, latency: ReadLatency | None, limits: SmallReads) ->
     return Evidence(text, "bytes_per_read", size, limits.read_bytes)
 
 
+def _large_requests(picture: Picture, limits: SmallReads) -> str | None:
+    """Why small calls are no small reads: what reached the client or device was large. Not for
+    page faults, which read ahead around themselves."""
+    if picture.where.fault_share >= limits.fault_share:
+        return None
+    hits = (pl.col("n_storage") > 0) & pl.col("mount").is_not_null()
+    samples = picture.causes.samples.filter(hits)
+    places = samples.select(pl.col("node").cast(pl.String), "mount").unique()
+    awaited = [(node, mount) for node, mount in places.iter_rows()]
+    size = mean_request_bytes(picture.tables, picture.watch.spans, awaited)
+    if size is None or size < limits.read_bytes:
+        return None
+    return f"the file system was asked for {size / 1024:.0f} KiB at a time on the mean"
+
+
 def _metadata(picture: Picture) -> Evidence | None:
     """The client's time in metadata, of that in metadata and reads; None when not recorded."""
-    rows = rows_in_training(picture.tables, picture.timeline, "fsclient", _CLIENT)
+    rows = rows_between(picture.tables, picture.watch.spans, "fsclient", _CLIENT)
     awaited = [mount.mount for mount in picture.where.mounts if mount.share >= 0.10]
     took = pl.coalesce("exe_ms", "rtt_ms") * pl.col("ops")
     mine = rows.rows.filter(

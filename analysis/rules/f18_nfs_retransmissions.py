@@ -44,7 +44,7 @@ from typing import Any
 
 import polars as pl
 
-from slurm_io.analysis.host_rows import rows_in_training
+from slurm_io.analysis.host_rows import rows_between
 from slurm_io.analysis.picture import Picture
 from slurm_io.analysis.rule_limits import Nfs
 from slurm_io.analysis.rules.base import (
@@ -52,13 +52,14 @@ from slurm_io.analysis.rules.base import (
     Answer,
     Evidence,
     Finding,
+    Needs,
     Place,
     Severity,
     no_rows,
     shortness,
     sure,
-    too_little,
 )
+from slurm_io.analysis.similar import mount_types
 
 _COLUMNS = ("mount", "fstype", "op_class", "ops", "retrans", "rtt_ms", "queue_ms")
 _NFS = ("nfs", "nfs4")
@@ -83,17 +84,15 @@ class NfsRetransmissions:
 
     code = "F18"
     title = "NFS retransmissions, or too few slots"
+    needs: Needs = "watch"
 
     def judge(self, picture: Picture) -> Answer:
         """One finding for each mount and kind of trouble."""
-        refusal = too_little(picture)
-        if refusal is not None:
-            return refusal
         limits = picture.thresholds.rules.nfs
         seen = _mounts(picture, limits)
         if not seen:
-            on_nfs = picture.where.fstypes & set(_NFS)
-            return no_rows("fsclient") if on_nfs else Answer("quiet", "no NFS mount was in use")
+            quiet = Answer("quiet", "no NFS mount was in use")
+            return no_rows("fsclient") if _may_be_on_nfs(picture) else quiet
         found = [
             finding
             for mount in seen
@@ -110,8 +109,15 @@ class NfsRetransmissions:
         return Answer("quiet", f"{again} of {total} NFS operations were sent again")
 
 
+def _may_be_on_nfs(picture: Picture) -> bool:
+    """Whether the job waited for an NFS mount; where nobody saw it wait, whether there is one."""
+    if picture.watch.is_training:
+        return bool(picture.where.fstypes & set(_NFS))
+    return not set(_NFS).isdisjoint(mount_types(picture.store).values())
+
+
 def _mounts(picture: Picture, limits: Nfs) -> list[_Mount]:
-    read = rows_in_training(picture.tables, picture.timeline, "fsclient", _COLUMNS)
+    read = rows_between(picture.tables, picture.watch.spans, "fsclient", _COLUMNS)
     rows = read.rows.filter(pl.col("fstype").is_in(_NFS) & pl.col("ops").is_not_null())
     by_node = rows.group_by("mount", "node").agg(
         pl.col("ops").sum(),
@@ -223,10 +229,12 @@ def _queueing(picture: Picture, mount: _Mount, limits: Nfs) -> Finding | None:
 def _is_awaited(picture: Picture, mount: _Mount) -> bool:
     """Whether training lost time to storage, and the samples were on this mount."""
     on_it = any(one.mount == mount.mount and one.share >= 0.10 for one in picture.where.mounts)
-    return on_it and picture.data_storage.value >= picture.thresholds.shares.data_storage
+    return on_it and picture.loses_to_storage
 
 
 def _awaited(picture: Picture, mount: _Mount) -> list[Evidence]:
+    if not picture.watch.is_training:
+        return [Evidence("whether training waited for it is not known", "data_storage_share")]
     if not _is_awaited(picture, mount):
         return [Evidence("training did not wait for this mount", "data_storage_share", 0.0)]
     share = picture.data_storage.value
@@ -235,5 +243,4 @@ def _awaited(picture: Picture, mount: _Mount) -> list[Evidence]:
 
 
 def _severity(picture: Picture) -> Severity:
-    is_loss = picture.data_storage.value >= picture.thresholds.shares.data_storage
-    return "warn" if is_loss else "info"
+    return "warn" if picture.loses_to_storage else "info"

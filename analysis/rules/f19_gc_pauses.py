@@ -44,11 +44,11 @@ from slurm_io.analysis.rules.base import (
     Answer,
     Evidence,
     Finding,
+    Needs,
     Place,
     iso,
     shortness,
     sure,
-    too_little,
 )
 
 _SERIOUS_SHARE = 0.10
@@ -72,12 +72,10 @@ class GcPauses:
 
     code = "F19"
     title = "garbage collections stop training"
+    needs: Needs = "steps"
 
     def judge(self, picture: Picture) -> Answer:
         """Fires when pauses took more than their share."""
-        refusal = too_little(picture)
-        if refusal is not None:
-            return refusal
         share, limit = picture.collections_share, picture.thresholds.shares.elsewhere
         pauses = _pauses(picture)
         if pauses is None:
@@ -102,13 +100,14 @@ def _pauses(picture: Picture) -> _Pauses | None:
     length = (inside["end"] - inside["start"]) / 1e9
     times = inside["ts_ns"].drop_nulls().sort()
     busiest = inside.group_by("proc").agg((pl.col("end") - pl.col("start")).sum().alias("length"))
+    busiest = busiest.sort("length", "proc", descending=[True, False])
     return _Pauses(
         count=inside.height,
         total_s=float(length.sum()),
         longest_s=max(length.to_list()),
         first_ts_ns=times[0] if len(times) else None,
         last_ts_ns=times[-1] if len(times) else None,
-        procs=tuple(busiest.sort("length", descending=True)["proc"].head(8).to_list()),
+        procs=tuple(busiest["proc"].head(8).to_list()),
     )
 
 
@@ -150,4 +149,5 @@ def _finding(picture: Picture, pauses: _Pauses, share: float, limit: float) -> F
             "gc.collect(); gc.freeze(); gc.disable()  # once, after model and loaders are built",
             "if step % 500 == 0: gc.collect(1)  # in the loop, on all ranks",
         ),
+        elsewhere=True,
     )

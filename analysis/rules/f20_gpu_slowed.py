@@ -48,11 +48,11 @@ from slurm_io.analysis.rules.base import (
     Answer,
     Evidence,
     Finding,
+    Needs,
     Place,
     no_rows,
     shortness,
     sure,
-    too_little,
 )
 
 _MOST_NAMED = 8
@@ -64,14 +64,12 @@ class GpuIsSlowed:
 
     code = "F20"
     title = "GPUs slowed by heat, power or a poor PCIe link"
+    needs: Needs = "watch"
 
     def judge(self, picture: Picture) -> Answer:
         """One finding for clocks, one for links."""
-        refusal = too_little(picture)
-        if refusal is not None:
-            return refusal
         limits = picture.thresholds.rules.gpu
-        seen = find_gpu_states(picture.tables, picture.timeline, limits)
+        seen = find_gpu_states(picture.tables, picture.watch.spans, limits)
         if not seen.recorded:
             return no_rows("gpu")
         if not seen.gpus:
@@ -110,6 +108,7 @@ def _clocks(picture: Picture, seen: GpuStates, limits: GpuSlowed) -> Finding | N
         evidence=(*evidence, *_doubt(seen), *shortness(picture)),
         remedy=_clock_remedy(bool(hot), bool(braked)),
         commands=("nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER,CLOCK", "dcgmi diag -r 2"),
+        elsewhere=True,  # a slow link is not: copies to the GPU may be hidden behind its work
     )
 
 

@@ -42,19 +42,19 @@ from statistics import median
 
 import polars as pl
 
+from slurm_io.analysis.holding import OWN_CAUSES
 from slurm_io.analysis.host_rows import rows_in_training
 from slurm_io.analysis.picture import Picture
 from slurm_io.analysis.rule_limits import Collective
 from slurm_io.analysis.rules.base import (
-    OWN_CAUSES,
     RULES,
     Answer,
     Evidence,
     Finding,
+    Needs,
     Place,
     no_rows,
     shortness,
-    too_little,
 )
 
 _COLUMNS = ("rank", "pid", "role", "state", "samples")
@@ -76,12 +76,10 @@ class CollectiveStraggler:
 
     code = "F21"
     title = "ranks wait in collectives for one of them, not for data"
+    needs: Needs = "steps"
 
     def judge(self, picture: Picture) -> Answer:
         """Fires when one rank is clearly less often in a collective than all others."""
-        refusal = too_little(picture)
-        if refusal is not None:
-            return refusal
         limits = picture.thresholds.rules.collective
         largest = max((len(unit.procs) for unit in picture.losses.units), default=0)
         if largest < limits.least_ranks:
@@ -146,4 +144,5 @@ def _finding(
             f"srun --overlap -w {last.node} nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE",
             f"py-spy dump --pid PID_OF_RANK_{last.rank}",
         ),
+        elsewhere=True,
     )

@@ -42,8 +42,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from slurm_io.analysis.facts import mapping, ranks_of, whole
-from slurm_io.analysis.host_rows import HostRows, rows_in_training
+from slurm_io.analysis.allotted import cpus_of, workers_by_rank
+from slurm_io.analysis.facts import ranks_of
+from slurm_io.analysis.host_rows import HostRows, rows_between
 from slurm_io.analysis.inputs import NodeView
 from slurm_io.analysis.picture import Picture
 from slurm_io.analysis.rule_limits import HostCpu
@@ -52,11 +53,11 @@ from slurm_io.analysis.rules.base import (
     Answer,
     Evidence,
     Finding,
+    Needs,
     Place,
     no_rows,
     shortness,
     sure,
-    too_little,
 )
 from slurm_io.analysis.where import find_holders
 
@@ -76,7 +77,8 @@ _NODE = ("psi_cpu_some_ns",)
 @dataclass(frozen=True)
 class _Supply:
     """One node in training. Shares are of its seconds; None = not told. `cores`: what the quota
-    allows where it throttled, else the node's; `wanted`: ranks and their workers.
+    allows where it throttled, else what the job may run on, else all of the node's, `node_cores`;
+    `wanted`: ranks and their workers.
     """
 
     node: str
@@ -84,6 +86,7 @@ class _Supply:
     pressure_share: float | None
     pressure_is_ours: bool
     cores: float | None
+    node_cores: int | None
     is_quota: bool
     ranks: int
     workers: int | None
@@ -99,30 +102,34 @@ class CpuStarved:
 
     code = "F22"
     title = "too few host CPUs for the loader"
+    needs: Needs = "watch"
 
     def judge(self, picture: Picture) -> Answer:
         """Fires where processes are kept from running and training waits for what they prepare."""
-        refusal = too_little(picture)
-        if refusal is not None:
-            return refusal
         limits = picture.thresholds.rules.cpu
         nodes = _supplies(picture, limits)
         if not nodes:
-            return no_rows("cgroup") if _loses(picture) else Answer("quiet", _no_loss(picture))
+            is_known = picture.watch.is_training and not _loses(picture)
+            return Answer("quiet", _no_loss(picture)) if is_known else no_rows("cgroup")
         throttled = [one for one in nodes if (one.throttled_share or 0) >= limits.throttled_share]
         pressed = [one for one in nodes if (one.pressure_share or 0) >= limits.pressure_share]
         if _loses(picture) and (throttled or pressed):
             return Answer("fired", findings=(_finding(picture, throttled, pressed, limits),))
         if throttled:
             return Answer("fired", findings=(_finding(picture, throttled, [], limits),))
-        if not _loses(picture):
+        if not picture.watch.is_training and pressed:
+            why = "tasks queued for a CPU; without a hook or stacks nobody saw what it cost"
+            return Answer("not enough evidence", why)
+        if picture.watch.is_training and not _loses(picture):
             return Answer("quiet", _no_loss(picture))
         return Answer("quiet", "neither a quota nor a lack of CPUs held the loader's processes up")
 
 
 def _loses(picture: Picture) -> bool:
-    seen = picture.samples_of("cpu") >= picture.thresholds.enough.cause_samples
-    return seen and picture.losses.share("cpu") >= picture.thresholds.shares.data_cpu
+    limit = picture.thresholds.shares.data_cpu
+    if picture.losses.share("cpu") < limit or not picture.is_sure("cpu", limit):
+        return False
+    return picture.samples_of("cpu") >= picture.thresholds.enough.cause_samples
 
 
 def _no_loss(picture: Picture) -> str:
@@ -130,8 +137,9 @@ def _no_loss(picture: Picture) -> str:
 
 
 def _supplies(picture: Picture, limits: HostCpu) -> list[_Supply]:
-    groups = rows_in_training(picture.tables, picture.timeline, "cgroup", _CGROUP)
-    whole_node = rows_in_training(picture.tables, picture.timeline, "node", _NODE)
+    spans = picture.watch.spans
+    groups = rows_between(picture.tables, spans, "cgroup", _CGROUP)
+    whole_node = rows_between(picture.tables, spans, "node", _NODE)
     by_group = _by_group(groups, limits)
     by_node = _pressure(whole_node.rows, ["node"], limits)
     names = sorted({*by_group, *by_node})
@@ -181,29 +189,24 @@ def _supply(
     node_pressure: float | None,
 ) -> _Supply:
     throttled, pressure, quota = group if group is not None else (None, None, None)
-    view = picture.store.nodes[name]
-    ranks = sum(process.node == name for process in picture.timeline.processes)
-    ncpu = whole(view.meta.get("ncpu"))
+    view, cpus = picture.store.nodes[name], cpus_of(picture, name)
+    has = cpus.job if cpus.job is not None else cpus.node
     return _Supply(
         node=name,
         throttled_share=throttled,
         pressure_share=pressure if pressure is not None else node_pressure,
         pressure_is_ours=pressure is not None,
-        cores=quota if throttled and quota else ncpu,
+        cores=quota if throttled and quota else has,
+        node_cores=cpus.node,
         is_quota=bool(throttled and quota),
-        ranks=ranks,
+        ranks=cpus.ranks,
         workers=_workers(view),
     )
 
 
 def _workers(view: NodeView) -> int | None:
     """Workers of the node's ranks, each rank's largest loader counted; None = no loader told."""
-    told = view.meta.get("loaders")
-    most: dict[object, int] = {}
-    for one in map(mapping, told if isinstance(told, list) else ()):
-        number = whole(one.get("num_workers"))
-        if number is not None and number >= 0:
-            most[str(one.get("pid"))] = max(most.get(str(one.get("pid")), 0), number)
+    most = workers_by_rank(view)
     return sum(most.values()) if most and ranks_of(view) else None
 
 
@@ -222,10 +225,10 @@ def _finding(
         *_throttling(throttled, limits),
         *_queueing(pressed, limits),
         *_crowding(tight),
-        Evidence(
+        *([] if not picture.watch.is_training else [Evidence(
             f"waiting for preparation took {share:.1%} of training GPU time",
             "data_cpu_share", share, picture.thresholds.shares.data_cpu,
-        ),
+        )]),
     ]  # fmt: skip
     # The node is crowded, and not by what this job started: other load takes the CPUs.
     foreign = not throttled and not tight and not any(one.pressure_is_ours for one in pressed)
@@ -247,6 +250,7 @@ def _finding(
         evidence=(*evidence, *shortness(picture)),
         remedy=_FOREIGN if foreign else _OWN,
         commands=(_WHOLE_NODE,) if foreign else _commands(least),
+        elsewhere=loses,
     )
 
 
@@ -290,5 +294,6 @@ def _commands(one: _Supply) -> tuple[str, ...]:
         found.append(f"DataLoader(..., num_workers={workers})  # for {one.cores:.0f} CPUs")
     if one.workers is not None:
         each = 1 + max(1, -(-one.workers // ranks))
-        found.append(f"#SBATCH --cpus-per-task={each}  # one for the rank, one for each worker")
+        if one.node_cores is None or each * ranks <= one.node_cores:
+            found.append(f"#SBATCH --cpus-per-task={each}  # one for the rank, one for each worker")
     return (*found, "export OMP_NUM_THREADS=1  # libraries in workers start a thread for every CPU")

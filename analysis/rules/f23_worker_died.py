@@ -42,11 +42,12 @@ from typing import Any, Literal
 
 import polars as pl
 
+from slurm_io.analysis.allotted import memory_limit_bytes, workers_now
 from slurm_io.analysis.facts import mapping, whole
 from slurm_io.analysis.host_rows import sparse, thinning, training_spans
 from slurm_io.analysis.picture import Picture
 from slurm_io.analysis.rule_limits import Workers
-from slurm_io.analysis.rules.base import RULES, Answer, Evidence, Finding, Place, iso, sure
+from slurm_io.analysis.rules.base import RULES, Answer, Evidence, Finding, Needs, Place, iso, sure
 
 _SHM = "/dev/shm"
 _SAME_NS = 10_000_000_000
@@ -55,6 +56,8 @@ _PERIOD_S = 30  # between two rows of a mount
 _MOST_EVENTS = 100
 _MOST_NAMED = 8
 _GIB = 2**30
+_USUAL_WORKERS = 8  # where no loader told
+_SLURM_PART = 0.95  # of a node's memory: slurmd and the system keep some
 
 Kind = Literal["shm", "memory", "code", "unknown"]
 _TITLES: dict[Kind, str] = {
@@ -70,16 +73,8 @@ _REMEDIES: dict[Kind, str] = {
     "unknown": "look at the kernel log of the node and run the dataset with num_workers=0",
 }
 _COMMANDS: dict[Kind, tuple[str, ...]] = {
-    "shm": (
-        "df -h /dev/shm",
-        "docker run --shm-size=16g ...  # or --ipc=host",
-        "DataLoader(..., num_workers=4, prefetch_factor=2)",
-    ),
-    "memory": (
-        'sacct -j "$SLURM_JOB_ID" -o JobID,State,MaxRSS,ReqMem',
-        "#SBATCH --mem=0  # all of the node's memory",
-        "DataLoader(..., num_workers=4, prefetch_factor=2)",
-    ),
+    "shm": ("df -h /dev/shm", "docker run --shm-size=16g ...  # or --ipc=host"),
+    "memory": ('sacct -j "$SLURM_JOB_ID" -o JobID,State,MaxRSS,ReqMem',),
     "code": ("DataLoader(..., num_workers=0)", "PYTHONFAULTHANDLER=1 python train.py"),
     "unknown": ("dmesg -T | grep -iE 'oom|killed process'", "DataLoader(..., num_workers=0)"),
 }
@@ -113,6 +108,7 @@ class WorkerDied:
 
     code = "F23"
     title = "loader worker died, or shared memory exhausted"
+    needs: Needs = "nothing"
 
     def judge(self, picture: Picture) -> Answer:
         """Lost workers first, then full shared memory."""
@@ -125,8 +121,8 @@ class WorkerDied:
             _dead(picture, kind, [one for one in lost if one.kind == kind], full, tight)
             for kind in kinds
         ]
-        if full is not None and "shm" not in kinds and picture.timeline.processes:
-            found.append(_full(full))
+        if full is not None and "shm" not in kinds and picture.store.nodes:
+            found.append(_full(picture, full))
         if found:
             return Answer("fired", findings=tuple(found))
         if not picture.timeline.processes:
@@ -232,8 +228,26 @@ def _dead(
         ),
         evidence=tuple(evidence),
         remedy=_REMEDIES[kind],
-        commands=_COMMANDS[kind],
+        commands=_commands(picture, kind),
     )
+
+
+def _commands(picture: Picture, kind: Kind) -> tuple[str, ...]:
+    """With half of the job's workers, and half as much memory again where the node has it."""
+    if kind not in ("shm", "memory"):
+        return _COMMANDS[kind]
+    workers = max(1, (workers_now(picture) or _USUAL_WORKERS) // 2)
+    fewer = f"DataLoader(..., num_workers={workers}, prefetch_factor=2)"
+    more = (_more_memory(picture),) if kind == "memory" else ()
+    return (*_COMMANDS[kind], *more, fewer)
+
+
+def _more_memory(picture: Picture) -> str:
+    limit, node = memory_limit_bytes(picture)
+    wanted = -(-3 * (limit or 0) // (2 * _GIB))
+    if limit is None or node is None or wanted * _GIB > _SLURM_PART * node:
+        return "#SBATCH --mem=0  # all of the node's memory"
+    return f"#SBATCH --mem={wanted}G  # {limit / _GIB:.0f}G now"
 
 
 def _zombies(picture: Picture) -> list[Evidence]:
@@ -245,7 +259,7 @@ def _zombies(picture: Picture) -> list[Evidence]:
     return [Evidence(f"{total} ended processes were never collected (zombies)", "zombies", total)]
 
 
-def _full(full: Evidence) -> Finding:
+def _full(picture: Picture, full: Evidence) -> Finding:
     return Finding(
         rule="F23",
         severity="warn",
@@ -255,5 +269,5 @@ def _full(full: Evidence) -> Finding:
         where=Place(mounts=(_SHM,)),
         evidence=(full,),
         remedy=_REMEDIES["shm"],
-        commands=_COMMANDS["shm"],
+        commands=_commands(picture, "shm"),
     )

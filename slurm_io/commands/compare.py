@@ -28,13 +28,13 @@ def command(a: str, b: str, as_json: bool, debug: bool) -> None:
     # Imported here: polars and pyarrow take 0.3 s, which `slurm-io --help` should not pay.
     from slurm_io.analysis.compare.comparison import compare, is_comparison, is_difference
     from slurm_io.analysis.compare.text import render
-    from slurm_io.analysis.thresholds import of_site
+    from slurm_io.analysis.thresholds import of_config
     from slurm_io.runner.recover import recover
 
     stores = [find_store(given, Path.cwd()) for given in (a, b)]
     for store in stores:
         recover(store)
-    found = compare(stores[0], stores[1], of_site(config.load().thresholds))
+    found = compare(stores[0], stores[1], of_config(config.load()))
     click.echo(json.dumps(found, indent=2) if as_json else render(found), nl=as_json)
     if not is_comparison(found):
         sys.exit(COULD_NOT)

@@ -72,12 +72,12 @@ def command(store: str, form: str, as_json: bool, output: str | None, debug: boo
     """
     # Imported here: polars and pyarrow take 0.3 s, which `slurm-io --help` should not pay.
     from slurm_io.analysis.api import analyse, write_atomically
-    from slurm_io.analysis.thresholds import of_site
+    from slurm_io.analysis.thresholds import of_config
     from slurm_io.runner.recover import recover
 
     folder = find_store(store, Path.cwd())
     recover(folder)
-    report = analyse(folder, of_site(config.load().thresholds))
+    report = analyse(folder, of_config(config.load()))
     text = _rendered(report, "json" if as_json else form, to_terminal=output is None)
     if output is None:
         click.echo(text, nl=False)

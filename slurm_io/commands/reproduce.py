@@ -25,12 +25,12 @@ def command(store: str, output: str | None, as_json: bool, debug: bool) -> None:
     """
     # Imported here: polars and pyarrow take 0.3 s, which `slurm-io --help` should not pay.
     from slurm_io.analysis.reproduce.write import as_lines, default_folder, write_reproduction
-    from slurm_io.analysis.thresholds import of_site
+    from slurm_io.analysis.thresholds import of_config
     from slurm_io.runner.recover import recover
 
     found = find_store(store, Path.cwd())
     recover(found)
     folder = Path(output) if output is not None else default_folder(found)
-    written = write_reproduction(found, folder, of_site(config.load().thresholds))
+    written = write_reproduction(found, folder, of_config(config.load()))
     text = json.dumps(written.to_dict(), indent=2) if as_json else "\n".join(as_lines(written))
     click.echo(text)

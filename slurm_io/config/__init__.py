@@ -23,6 +23,7 @@ from slurm_io.config.sections import (
     HookConfig,
     PolicyConfig,
     PrologConfig,
+    RulesConfig,
     SamplerConfig,
     StoreConfig,
     Thresholds,
@@ -55,6 +56,7 @@ __all__ = [
     "HookConfig",
     "PolicyConfig",
     "PrologConfig",
+    "RulesConfig",
     "SamplerConfig",
     "Setting",
     "StoreConfig",
@@ -103,6 +105,7 @@ class Config:
     store: StoreConfig = field(default_factory=StoreConfig)
     policy: PolicyConfig = field(default_factory=PolicyConfig)
     thresholds: Thresholds = field(default_factory=Thresholds)
+    rules: RulesConfig = field(default_factory=RulesConfig)
     checks: ChecksConfig = field(default_factory=ChecksConfig)
     check: Mapping[str, CheckSettings] = field(default_factory=dict)
     datasets: Mapping[str, DatasetConfig] = field(default_factory=dict)
@@ -117,6 +120,7 @@ SECTIONS: dict[str, type[Any]] = {
     "store": StoreConfig,
     "policy": PolicyConfig,
     "thresholds": Thresholds,
+    "rules": RulesConfig,
     "checks": ChecksConfig,
 }
 NAMED_SECTIONS = ("check", "dataset", "partition")

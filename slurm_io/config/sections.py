@@ -215,3 +215,54 @@ class Thresholds:
         Setting("of looks, ranks waiting in a collective", "the exchange itself", "share", 0, 1),
     )
     load_s: float = _key(10.0, Setting("a model load is slow from", "people notice", "s", 0))
+    node_mtbf_h: float = _key(
+        0.0, Setting("mean time between failures of one node; 0: not known", "yours", "h", 0)
+    )
+    checkpoint_gb_s: float = _key(
+        0.0,
+        Setting("what one job can write to checkpoints' storage; 0: not known", "yours", "GB/s", 0),
+    )
+    released_files: int = _key(
+        1, Setting("files of the dataset not on the fast tier", "each stops all ranks", "count", 1)
+    )
+    shared_file_bytes: int = _key(
+        1 << 30, Setting("size of a file that one OST is too few for", "site guides", "B", 1 << 20)
+    )
+    shared_file_nodes: int = _key(
+        8, Setting("and nodes that read it at once", "one OST feeds a few", "count", 2)
+    )
+    reread_share: float = _key(
+        0.5,
+        Setting(
+            "of what the first pass read from storage, read again by each later one",
+            "half of the data is not held",
+            "share",
+            0,
+            1,
+        ),
+    )
+    padding_share: float = _key(
+        0.3, Setting("of the tokens of a batch, padding", "packing is worth it", "share", 0, 1)
+    )
+
+
+@dataclass(frozen=True)
+class RulesConfig:
+    """[rules]: rules of the site's own, and what a GPU hour costs."""
+
+    site_dir: str = _key(
+        "",
+        Setting(
+            "folder of *.toml with site rules; empty = none", "docs/site-rules.md", is_path=True
+        ),
+    )
+    price_usd_h: float = _key(
+        0.0,
+        Setting(
+            "dollars per GPU hour of jobs that name no price; 0 = not known",
+            "only the site knows",
+            "USD",
+            0,
+            100_000,
+        ),
+    )

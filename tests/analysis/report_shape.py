@@ -17,6 +17,7 @@ WORDS: dict[str, Any] = {
 _EVIDENCE = {
     "text": str, "metric": str, "value": NUMBER, "threshold": NUMBER, "from": TEXT, "to": TEXT,
 }  # fmt: skip
+_RANGE = {"low": NUMBER, "value": float, "high": NUMBER}
 _STACK_SHARE = {
     "share": float, "low": float, "high": float, "hook": NUMBER, "agrees": (bool, type(None)),
 }  # fmt: skip
@@ -32,6 +33,10 @@ SHAPE: dict[str, Any] = {
         "workers_seen": (int, type(None)), "hook": WORDS["state"], "stacks": WORDS["state"],
         "gpu": WORDS["state"], "waits": WORDS["state"], "gaps_s": NUMBER,
         "missing": [{"source": str, "reason": str}],
+        "gpu_side?": {
+            "waits": int, "measured": int, "measured_share": float, "waited_s": NUMBER,
+            "idle_s": NUMBER, "text": str,
+        },
         "log?": {
             "source": str, "steps": int, "step_s": NUMBER, "hook_steps": (int, type(None)),
             "hook_step_s": NUMBER, "agrees": (bool, type(None)), "samples_per_s": NUMBER,
@@ -51,6 +56,59 @@ SHAPE: dict[str, Any] = {
         "base": str, "storage": {"low": NUMBER, "value": NUMBER, "high": NUMBER},
         "data_storage": NUMBER, "data_cpu": NUMBER, "data_pipeline": NUMBER,
         "data_unknown": NUMBER, "checkpoint": NUMBER, "startup_share": NUMBER,
+    },
+    "stalls?": [{
+        "cause": {"storage", "object store", "cpu", "pipeline", "unknown", "checkpoint"},
+        "mount": TEXT, "fstype": TEXT, "share": float, "latency": (dict, type(None)),
+        "reason": TEXT,
+    }],
+    "alignment?": {
+        "state": {"aligned", "apart", "open", "untested"}, "reason": TEXT,
+        "drops": (int, type(None)), "p": NUMBER, "false_alarm_rate": float,
+        "tested_s": (int, type(None)), "explained_share": NUMBER, "text": str,
+        "series": [{
+            "node": str, "name": str, "mount": TEXT, "usual_ms": NUMBER, "spike_ms": NUMBER,
+            "drops": int, "met": int, "by_chance": NUMBER, "lift": NUMBER,
+            "looked_share": NUMBER,
+        }],
+    },
+    "checkpoints?": {
+        "count": int, "failed": int, "mount": TEXT,
+        "blocking": {"median_s": float, "longest_s": float, "share": float, "base": str},
+        "background": {
+            "saves": int, "median_s": NUMBER, "longest_s": NUMBER, "late": int, "reason": TEXT,
+        },
+        "bytes": (int, type(None)),
+        "writers": {
+            "kind": {None, "one process", "single rank", "some ranks", "sharded"},
+            "ranks_writing": (int, type(None)), "ranks": int, "bytes": (int, type(None)),
+            "source": TEXT, "reason": TEXT,
+            "by_rank": [{"rank": (int, type(None)), "node": str, "bytes": int}],
+        },
+        "rate": {
+            "achieved_bytes_per_s": (int, type(None)), "possible_bytes_per_s": (int, type(None)),
+            "possible_base": TEXT, "share": NUMBER, "reason": TEXT,
+        },
+        "interval": {
+            "cost_s": NUMBER, "cost_low_s": NUMBER, "cost_high_s": NUMBER, "now_s": NUMBER,
+            "now_steps": NUMBER, "saving_share": NUMBER, "saving_base": str, "mtbf_base": TEXT,
+            "options": [{
+                "mtbf_s": float, "young_s": float, "daly_s": float, "interval_s": float,
+                "saving_share": float, "lost_share": float, "now_lost_share": float,
+                "lost_base": str,
+            }],
+            "change_to_s": NUMBER, "reason": TEXT,
+        },
+        "interference": {
+            "node": TEXT, "cycles": int, "wait_share_during": NUMBER, "wait_share_outside": NUMBER,
+            "wait_base": str, "p": NUMBER, "disturbance": NUMBER, "reason": TEXT,
+        },
+        "lines": [str],
+    },
+    "holder?": {
+        "level": {"rank", "node", "in turn"}, "rank": (int, type(None)), "node": str,
+        "share": float, "steps": int, "of_steps": int, "text": str,
+        "ranks": [{"rank": (int, type(None)), "node": str, "share": float, "steps": int}],
     },
     "reads?": {
         "by": {"epoch", "time"}, "readers": {"workers", "ranks", "ranks and workers"},
@@ -72,6 +130,10 @@ SHAPE: dict[str, Any] = {
         "title": str, "gpu_hours": NUMBER, "cost": NUMBER,
         "where": {"nodes": [str], "ranks": [int], "mounts": [str], "files": [str]},
         "evidence": [_EVIDENCE], "remedy": str, "commands": [str], "similar": [str],
+        "worth?": {
+            "formula": str, "base": str, "share": _RANGE, "gpus": float, "hours": float,
+            "gpu_hours": _RANGE, "price_usd_h": NUMBER, "cost?": _RANGE, "text": str,
+        },
     }],
     "checks": [dict],
     "overhead": {

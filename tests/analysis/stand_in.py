@@ -80,6 +80,7 @@ class Rank:
     steps: int = 0
     last_step: float | None = None
     rows: list[dict[str, Any]] = field(default_factory=list)
+    gpu_waits: list[dict[str, Any]] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
     # (from, to, phase, loader, class of the loader's processes)
     phases: list[tuple[float, float, str, int | None, str]] = field(default_factory=list)
@@ -95,7 +96,12 @@ class Rank:
         gpu_idle_s: float | None = None,
         recorded: bool = True,
     ) -> None:
-        """Wait for a batch; `cause` is the class its loader's processes are seen in."""
+        """Wait for a batch; `cause` is the class its loader's processes are seen in.
+
+        `gpu_idle_s` as the hook has it: 0 is known with the batch, more comes in a row of its own.
+        """
+        if recorded and gpu_idle_s:
+            self._gpu_wait(gpu_idle_s, loader, epoch, index)
         if recorded:
             self.rows.append(
                 {
@@ -111,13 +117,22 @@ class Rank:
                     if self.last_step is None
                     else round(self.last_step * NS),
                     "data_wait_ns": round(wait_s * NS),
-                    "gpu_idle_ns": None if gpu_idle_s is None else round(gpu_idle_s * NS),
+                    "gpu_idle_ns": 0 if gpu_idle_s == 0 else None,
                     "first": index == 0,
                     "workers": self.workers > 0,
                     "cuda": self.cuda,
                 }
             )
         self._spend(wait_s, "data_wait", loader, cause)
+
+    def _gpu_wait(self, idle_s: float, loader: int, epoch: int, index: int) -> None:
+        self.gpu_waits.append(
+            {
+                "ts_ns": EPOCH_NS + round(self.now * NS), "mono_ns": round(self.now * NS),
+                "pid": self.pid, "rank": self.number, "loader": loader, "epoch": epoch,
+                "batch": index, "gpu_idle_ns": round(idle_s * NS),
+            }
+        )  # fmt: skip
 
     def compute(self, seconds: float, step: bool = True) -> None:
         """Work on a batch, and step the optimizer at the end."""
@@ -225,10 +240,21 @@ class Job:
                           "dropped_rows": 0, "governor": {"level": 0}}  # fmt: skip
         for rank in mine:
             node.tables["steps"] += rank.rows
+            node.tables["gpu_waits"] += rank.gpu_waits
             node.tables["events"] += rank.events
+            node.tables["events"] += self._looked_for_padding(rank)
             if self.waits:
                 self._sample(node, rank)
         return node
+
+    def _looked_for_padding(self, rank: Rank) -> Iterator[dict[str, Any]]:
+        """As the hook does at one of the first batches; these carry no mask."""
+        for row in rank.rows[3:4]:
+            kept = {name: row[name] for name in ("ts_ns", "mono_ns", "pid", "rank", "step")}
+            yield {
+                **kept, "end_mono_ns": row["mono_ns"], "kind": "padding", "blocking": False,
+                "failed": False, "detail": '{"loader": 0, "epoch": 0, "masks": false}',
+            }  # fmt: skip
 
     def _sample(self, node: StandInNode, rank: Rank) -> None:
         """Rows of `waits` and `process`, as the sampler sums them over seconds."""

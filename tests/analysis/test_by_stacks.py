@@ -132,18 +132,20 @@ def test_slow_storage_is_named_and_said_to_be_seen_by_stacks() -> None:
     hook = [one for one in report["coverage"]["missing"] if one["source"] == "hook"]
     assert "no process reported a batch" in hook[0]["reason"]
     assert hook[0]["reason"].endswith("stacks stand for it")
-    (finding,) = report["findings"]
+    finding, small = report["findings"]
+    assert small["rule"] == "F16", "reads of 10 KiB"
     assert (finding["rule"], finding["where"]["mounts"]) == ("F01", ["/scratch"])
     assert (finding["where"]["ranks"], finding["where"]["nodes"]) == ([0], ["n1"])
     assert finding["confidence"] == "proven", "waits and the latency of reads agree"
     assert report["time"]["training_s"] == pytest.approx(290, abs=10)
 
 
-def test_one_witness_makes_it_likely() -> None:
+def test_one_witness_makes_it_likely_and_not_the_verdict() -> None:
     one = storage_job()
     one.tables["process"].clear()
     report = report_of(one)
-    assert report["verdict"] == "storage"
+    assert report["verdict"] == "not-proven"
+    assert "only one witness agrees (waits)" in report["verdict_reason"]
     assert report["findings"][0]["confidence"] == "likely"
 
 

@@ -185,3 +185,19 @@ def test_a_disk_that_completes_nothing_agrees_though_it_has_no_latency() -> None
         row["stuck"] = row["device"] == "sda"  # not the disk that is waited for
     witnesses = take_picture(store, Thresholds()).witnesses
     assert next(one for one in witnesses if one.name == "block device").agrees is None
+
+
+def test_a_mount_above_its_baseline_speaks_before_one_that_is_always_slower() -> None:
+    scratch = Source("nfs", "nfs4", "mountstats", ("read",))
+    archive = Source("nfs", "nfs4", "mountstats", ("read",), mount="/archive")
+    store = job("nfs4")
+    for place, row in enumerate(store.nodes["n1"].tables["waits"]):
+        if row.get("mount") and place % 3 == 0:
+            row["mount"] = "/archive"
+    store.nodes["n1"].tables["fsclient"] += rows(scratch, 30.0, 1.0) + rows(archive, 40.0, 40.0)
+    found = next(
+        one for one in take_picture(store, Thresholds()).witnesses if "client" in one.name
+        and one.metric == "client_ms"
+    )  # fmt: skip
+    assert found.agrees is True
+    assert "/scratch" in found.text

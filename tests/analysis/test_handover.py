@@ -5,12 +5,14 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from slurm_io.analysis.api import analyse_store
 from slurm_io.analysis.causes import _without_handover
 from slurm_io.analysis.samples import CAUSES
+from tests.analysis.stand_in import Job, one_rank, train
 
 
 def split(wait_s: float, handover_s: float, **shares: float) -> dict[str, float]:
-    row = {"wait_s": wait_s, "handover_s": handover_s}
+    row = {"wait_s": wait_s, "handover_s": handover_s, "handed": handover_s / wait_s}
     row |= {f"p_{cause}": shares.get(cause, 0.0) for cause in CAUSES}
     after = _without_handover(pl.DataFrame([row])).row(0, named=True)
     return {cause: after[f"p_{cause}"] for cause in CAUSES}
@@ -48,3 +50,13 @@ def test_one_cause_alone_stays_alone(shares: dict[str, float]) -> None:
 def test_a_wait_that_is_all_handover_divides_by_nothing() -> None:
     after = split(0.002, 0.002, storage=0.5, cpu=0.5)
     assert sum(after.values()) == pytest.approx(1.0)
+
+
+def test_batches_handed_over_in_the_same_second_leave_a_late_one_its_cause() -> None:
+    """Of six batches a second one waits 102 ms for storage, five are handed over in 3 ms."""
+    cost = {True: (0.102, "storage"), False: (0.003, "pipe")}
+    rank = train(one_rank(workers=2), 900, 0.05, lambda k: cost[k % 6 == 0])
+    idle = analyse_store(Job([rank]).store())["idle"]
+    truth = 149 * 0.1 / (rank.now - 100.5)
+    assert idle["storage"]["low"] <= truth <= idle["storage"]["high"]
+    assert idle["storage"]["value"] == pytest.approx(truth, abs=0.012)

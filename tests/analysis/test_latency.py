@@ -37,9 +37,17 @@ def waits_row(end_s: int, share: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def heard(rows: list[dict[str, Any]], stalled: range, every: int = 1) -> ReadLatency | None:
-    """With a worker that is in storage half of the time in the seconds of `stalled`."""
-    said = [waits_row(second + 1, 0.5) for second in stalled if (second + 1) % every == 0]
+def heard(
+    rows: list[dict[str, Any]], stalled: range, every: int = 1, between: float = 0.0
+) -> ReadLatency | None:
+    """With a worker that is in storage half of the time in the seconds of `stalled`, and `between`
+    of it in the others."""
+    shares = dict.fromkeys(range(SECONDS) if between else (), between) | dict.fromkeys(stalled, 0.5)
+    said = [
+        waits_row(second + 1, share)
+        for second, share in shares.items()
+        if (second + 1) % every == 0
+    ]
     node = pl.Enum(["n1"])
     samples = pl.DataFrame(said).with_columns(
         pl.col("rank").cast(pl.Int32), pl.col("node").cast(node)
@@ -76,3 +84,14 @@ def test_where_each_tenth_second_was_looked_at_that_part_of_the_calls_counts(len
     found = heard(rows, range(SECONDS), every=10)
     assert found is not None
     assert (found.storage_s, found.calls) == (3.0, 6 * CALLS_A_SECOND)
+
+
+@pytest.mark.parametrize(("between", "seconds"), [(0.1, 20), (0.4, 60)])
+def test_seconds_of_short_reads_do_not_thin_out_those_of_long_ones(
+    between: float, seconds: int
+) -> None:
+    """Where most of the time lies in the 20 long seconds they alone count, else all do."""
+    rows = [process_row(end, 1) for end in range(1, SECONDS + 1)]
+    found = heard(rows, range(20), between=between)
+    assert found is not None
+    assert found.calls == CALLS_A_SECOND * seconds

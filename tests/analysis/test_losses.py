@@ -124,7 +124,8 @@ def test_measured_gpu_idle_time_is_the_loss() -> None:
         rank.batch(0.08, "storage", index=k, gpu_idle_s=0.02)
         rank.compute(0.05)
     picture = picture_of(Job([rank]))
-    assert picture.data_storage.value == pytest.approx(0.02 / 0.13, abs=0.005)
+    # The last 2 ms of the wait, in which the GPU stood still too, are the hand-over.
+    assert picture.data_storage.value == pytest.approx(0.018 / 0.13, abs=0.005)
     assert not picture.is_unmeasured
 
 

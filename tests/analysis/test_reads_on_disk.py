@@ -113,8 +113,8 @@ def test_the_first_pass_is_cold_and_the_second_comes_from_the_page_cache(
     with slow_disk(tmp_path) as (data, throttle):
         report = report_of(tmp_path, data, throttle, workers=workers, persistent=True)
     asked = of_dataset(report["reads"]["slices"], "asked_bytes")
-    # Rows cover a second, and what is prefetched as a pass begins is read within one.
-    assert 0.85 <= asked[1] <= 1.15, asked
+    # A row covers a second of the five that a pass takes: what it read is shared out by time.
+    assert 0.75 <= asked[1] <= 1.25, asked
     check_contrast(report)
 
 
@@ -170,7 +170,7 @@ def test_a_fuse_file_system_leaves_open_what_came_from_storage(tmp_path: Path) -
         report = report_of(tmp_path, mounted.mountpoint, None, workers=0)
     reads = report["reads"]
     cold, warm = reads["slices"]
-    assert 0.9 <= warm["asked_bytes"] / DATASET_BYTES <= 1.1
+    assert 0.75 <= warm["asked_bytes"] / DATASET_BYTES <= 1.25
     assert cold["storage_bytes"]["high"] is None
     assert warm["storage_bytes"]["high"] is None
     assert warm["held"]["low"] is None

@@ -110,13 +110,13 @@ def test_a_folder_that_is_no_store_is_an_error_of_ours(tmp_path: Path) -> None:
 
 
 def test_rules_are_listed_and_explained() -> None:
-    listed = CliRunner().invoke(rule_command, [])
-    codes = [line.split()[0] for line in listed.stdout.splitlines()]
+    listed = CliRunner().invoke(rule_command, ["list"])
+    codes = [line.split()[0] for line in listed.stdout.splitlines() if not line.startswith(" ")]
     assert codes == sorted(codes)
     assert {"F01", "F02", "F04"} <= set(codes)
-    as_json = json.loads(CliRunner().invoke(rule_command, ["--json"]).stdout)
-    assert as_json[0]["code"] == "F01"
-    page = CliRunner().invoke(rule_command, ["f04"])
+    as_json = json.loads(CliRunner().invoke(rule_command, ["list", "--json"]).stdout)
+    assert as_json["rules"][0]["code"] == "F01"
+    page = CliRunner().invoke(rule_command, ["show", "f04"])
     assert "Known false alarms" in page.stdout
-    wrong = CliRunner().invoke(rule_command, ["F99"])
+    wrong = CliRunner().invoke(rule_command, ["show", "F99"])
     assert isinstance(wrong.exception, UsageError)

@@ -21,6 +21,13 @@ RULES = {
     "straggler_share": 0.21,
     "collective_share": 0.22,
     "load_s": 33.0,
+    "node_mtbf_h": 5600.0,
+    "checkpoint_gb_s": 40.0,
+    "released_files": 5,
+    "shared_file_bytes": 2**31,
+    "shared_file_nodes": 16,
+    "reread_share": 0.23,
+    "padding_share": 0.24,
 }
 
 
@@ -52,4 +59,8 @@ def test_every_key_of_the_section_moves_a_threshold() -> None:
     assert (rules.small.read_bytes, rules.shallow.device_share) == (4096, 0.18)
     assert (rules.one_node.bytes_share, rules.straggler.held_share) == (0.19, 0.21)
     assert (rules.collective.share, rules.loading.seconds) == (0.22, 33)
+    assert (rules.eviction.files, rules.cache.reread_share, rules.padding.share) == (5, 0.23, 0.24)
+    assert (rules.stripes.file_bytes, rules.stripes.nodes) == (2**31, 16)
+    saves = moved.saves
+    assert (saves.node_mtbf_s, saves.possible_bytes_per_s) == (5600 * 3600, 40e9)
     assert set(data) == set(config.Thresholds.__dataclass_fields__)

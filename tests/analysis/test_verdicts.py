@@ -180,9 +180,10 @@ def test_a_healthy_job_needs_no_wait_samples() -> None:
     assert report_of(steady(0.0005, "storage", waits=False))["verdict"] == "healthy"
 
 
-def test_storage_without_a_second_signal_is_likely() -> None:
+def test_storage_without_a_second_signal_is_likely_and_not_the_verdict() -> None:
     report = report_of(steady(0.05, "storage", calls_per_storage_s=None))
-    assert report["verdict"] == "storage"
+    assert report["verdict"] == "not-proven"
+    assert "only one witness agrees (waits)" in report["verdict_reason"]
     assert report["findings"][0]["confidence"] == "likely"
 
 
@@ -190,6 +191,7 @@ def test_reads_as_fast_as_the_medium_do_not_agree() -> None:
     """1,500 reads a second in storage: 0.7 ms each is what a healthy tier takes."""
     report = report_of(steady(0.05, "storage", calls_per_storage_s=1500.0))
     assert report["findings"][0]["confidence"] == "likely"
+    assert report["verdict"] == "not-proven"
 
 
 @pytest.mark.parametrize(("steps", "proven"), [(10, False), (200, True)])

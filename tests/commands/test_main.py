@@ -52,7 +52,7 @@ def test_a_reader_that_went_away_is_neither_fine_nor_found() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
-        [*SLURM_IO, "rule", "F01"], stdout=writing, stderr=subprocess.PIPE, check=False
+        [*SLURM_IO, "rule", "show", "F01"], stdout=writing, stderr=subprocess.PIPE, check=False
     )
     os.close(writing)
     assert (done.returncode, done.stderr) == (141, b"")
@@ -86,7 +86,7 @@ def test_an_interrupt_is_no_answer(tmp_path: Path) -> None:
 def test_a_full_disk_behind_the_output_is_one_line() -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [*SLURM_IO, "rule"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+            [*SLURM_IO, "rule", "list"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
     assert done.returncode == 3
     assert done.stderr.startswith("slurm-io: No space left on device")

@@ -11,7 +11,7 @@ import pytest
 from slurm_io import config
 from slurm_io.analysis.picture import take_picture
 from slurm_io.analysis.rule_pages import page, rule_text
-from slurm_io.analysis.rules.base import HEADINGS, RULES, Answer, Finding
+from slurm_io.analysis.rules.base import HEADINGS, RULES, Answer, Finding, ask
 from slurm_io.analysis.thresholds import Thresholds
 from slurm_io.store.schema import TABLES
 from tests.analysis.rules.stores import (
@@ -91,7 +91,7 @@ class TestEveryRule:
     def test_looks_and_touches_nothing(self, name: str) -> None:
         picture = take_picture(with_healthy_tables(job(healthy(300))), Thresholds())
         before = picture.causes.rows, picture.losses.unit_steps, picture.timeline.events
-        first, second = RULES.get(name)().judge(picture), RULES.get(name)().judge(picture)
+        first, second = ask(RULES.get(name)(), picture), ask(RULES.get(name)(), picture)
         assert first == second
         after = picture.causes.rows, picture.losses.unit_steps, picture.timeline.events
         assert all(old.equals(new) for old, new in zip(before, after, strict=True))
@@ -102,7 +102,7 @@ def all_hold(store: StandInStore) -> dict[str, str]:
     picture = take_picture(store, Thresholds())
     states = {}
     for rule in RULES:
-        said = rule().judge(picture)
+        said = ask(rule(), picture)
         holds(said, rule.code)
         states[rule.code] = said.state
     return states

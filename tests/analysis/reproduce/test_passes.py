@@ -221,3 +221,12 @@ def test_the_program_in_a_command_line(
 def test_what_is_no_python_script_is_refused(loader_passes: Any, command: list[str]) -> None:
     with pytest.raises(SystemExit, match="no Python script"):
         loader_passes.program(command)
+
+
+def test_an_item_is_had_from_a_dataset_that_gives_whole_batches_only(loader_passes: Any) -> None:
+    class Batches:
+        def __getitems__(self, indices: list[int]) -> list[str]:
+            return [f"item {index}" for index in indices]
+
+    assert loader_passes.one_item(Batches(), 3) == "item 3"
+    assert loader_passes.one_item(["zero", "one"], 1) == "one"

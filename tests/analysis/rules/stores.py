@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 from slurm_io.analysis.inputs import StoreView
 from slurm_io.analysis.picture import take_picture
-from slurm_io.analysis.rules.base import RULES, Answer
+from slurm_io.analysis.rules.base import RULES, Answer, ask
 from slurm_io.analysis.thresholds import Thresholds
 from tests.analysis.stand_in import EPOCH_NS, NS, Job, Rank, StandInStore, one_rank, train
 
@@ -17,7 +18,7 @@ Row = dict[str, Any]
 
 def answer(rule: str, store: StoreView) -> Answer:
     """What the rule called `rule` says of `store`."""
-    return RULES.get(rule)().judge(take_picture(store, Thresholds()))
+    return ask(RULES.get(rule)(), take_picture(store, Thresholds()))
 
 
 def text_of(said: Answer) -> str:
@@ -70,6 +71,8 @@ def with_healthy_tables(store: StandInStore) -> StandInStore:
             "mem_total_bytes": 512 * GIB,
             "mounts": [{"mount": "/scratch", "fstype": "nfs4"}, {"mount": "/", "fstype": "ext4"}],
         }
+        store.nodes[node].checks = {"request": {}, "checks": [dict(one) for one in HEALTHY_CHECKS]}
+        store.nodes[node].tables["events"] += padding_events(store.nodes[node].tables["steps"])
         for table, row in HEALTHY.items():
             has_interval = table != "capacity"
             put(store, table, row, node=node, interval=has_interval,
@@ -123,6 +126,32 @@ def _block(second: int) -> Row:
 def _stacks(second: int) -> list[Row]:
     base = {"pid": 1000, "rank": 0, "role": "rank", "certain": 8, "sub": None}
     return [{**base, "state": "compute", "samples": 8}, {**base, "state": "other", "samples": 2}]
+
+
+def check(name: str, answer: str = "OK", text: str = "all is well", **more: Any) -> Row:
+    """One entry of checks.json."""
+    return {"check": name, "answer": answer, "kind": "job", "subject": "c4", "text": text,
+            "facts": {}, "policy": "warn", "action": None, "commands": [], **more}  # fmt: skip
+
+
+HEALTHY_CHECKS = (
+    check("residency", facts={"counts": {"resident": 2400}, "files": 2400}),
+    check("layout", facts={"readers": 8, "active_osts": 32, "largest": [
+        {"path": "/scratch/c4/0", "size_bytes": 20 * GIB, "osts": 8}], "spread": {}}),
+)  # fmt: skip
+
+
+def padding_events(steps: list[Row], share: float = 0.05, each: int = 8) -> list[Row]:
+    """What the hook says of each so many-th batch: 4096 tokens, `share` of them padding."""
+    return [
+        {
+            "ts_ns": row["ts_ns"], "mono_ns": row["mono_ns"], "end_mono_ns": row["mono_ns"],
+            "pid": row["pid"], "rank": row["rank"], "kind": "padding", "blocking": False,
+            "failed": False, "step": row["step"],
+            "detail": json.dumps({"padding": round(4096 * share), "tokens": 4096}),
+        }
+        for row in steps[::each]
+    ]  # fmt: skip
 
 
 HEALTHY: dict[str, Callable[[int], Row | list[Row]]] = {

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from tests.analysis.rules.stores import answer, job, several, text_of
 from tests.analysis.stand_in import Rank, StandInStore
+from tests.analysis.test_by_stacks import Seen
+from tests.analysis.test_by_stacks import node as unhooked_node
 
 RULE = "f03_single_node_checkpoint"
 GB = 10**9
@@ -87,3 +89,32 @@ def test_folders_of_shards_without_sizes_need_the_processes_counters() -> None:
     store = written(job(*ranks), {"n1": GB, "n2": 0, "n3": 0, "n4": 0})
     [finding] = answer(RULE, store).findings
     assert finding.confidence == "likely"
+
+
+def _state(at: float) -> str:
+    return "ckpt" if at % 10 < 2 else "collective" if at % 1 < 0.3 else "compute"
+
+
+def unhooked(second_writes: int) -> StandInStore:
+    """Two nodes without a hook whose ranks stand in a save for a fifth of the time, by stacks."""
+    nodes = [unhooked_node("n1"), unhooked_node("n2")]
+    for number, (one, moved) in enumerate(zip(nodes, (10**8, second_writes), strict=True)):
+        seen = Seen(one, number, 1000 + number, 300)
+        seen.stacks(_state)
+        for second in range(300):
+            one.tables["process"].append({
+                **seen._clock(second), "pid": 1000 + number, "starttime": 1, "rank": number,
+                "role": "rank", "comm": "python", "wchar_bytes": moved, "write_bytes": moved,
+            })  # fmt: skip
+    return StandInStore(None, {one.node: one for one in nodes}, ("n1", "n2"))
+
+
+def test_by_stacks_one_node_that_writes_all_is_likely() -> None:
+    said = answer(RULE, unhooked(10**6))
+    [finding] = said.findings
+    assert (finding.confidence, finding.where.nodes) == ("likely", ("n1",))
+    assert "seen by stacks, no hook" in text_of(said)
+
+
+def test_by_stacks_nodes_that_write_alike_are_quiet() -> None:
+    assert answer(RULE, unhooked(10**8)).state == "quiet"

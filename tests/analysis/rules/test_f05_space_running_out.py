@@ -45,7 +45,7 @@ def _room(mount: str, avail: float) -> Row:
 def test_a_full_dataset_disk_that_does_not_grow_is_fine() -> None:
     said = answer(RULE, store_of(saving(), lambda second: 143 * GB))
     assert (said.state, said.findings) == ("quiet", ())
-    assert "143.0 GB" in said.reason
+    assert "143 GB" in said.reason
 
 
 def test_what_is_left_must_hold_two_more() -> None:
@@ -54,7 +54,7 @@ def test_what_is_left_must_hold_two_more() -> None:
     assert finding.where.mounts == ("/scratch",)
     assert finding.where.nodes == ()  # shared: no node's own
     assert (finding.severity, finding.confidence) == ("warn", "likely")
-    assert "one save takes 10.0 GB" in text_of(said)
+    assert "one save takes 10 GB" in text_of(said)
     assert any(line.startswith("lfs quota") for line in finding.commands)
 
 
@@ -100,7 +100,7 @@ def test_a_failed_save_without_number_on_a_full_mount() -> None:
     rank = saving(failed=True, detail='{"error": "RuntimeError"}')
     said = answer(RULE, store_of(rank, lambda second: 4096))
     assert said.findings[0].confidence == "likely"
-    assert "4 kB were left" in text_of(said)
+    assert "4.1 kB were left" in text_of(said)
 
 
 def test_torchs_writer_failed_and_nobody_knows_how_full_it_was() -> None:
@@ -117,7 +117,7 @@ def test_torchs_writer_failed_with_plenty_of_room_which_a_quota_may_be() -> None
     said = answer(RULE, store_of(rank, lambda second: 500 * GB))
     assert said.findings[0].confidence == "not-proven"
     assert "or quota" in said.findings[0].title
-    assert "500.0 GB were left" in text_of(said)
+    assert "500 GB were left" in text_of(said)
 
 
 def test_a_save_that_failed_for_another_reason_is_not_space() -> None:
@@ -164,3 +164,21 @@ def test_a_job_without_checkpoints_has_nothing_to_fear() -> None:
 def test_nonsense_in_detail_is_no_error_number(detail: str | None) -> None:
     rank = saving(failed=True, detail=detail)
     assert answer(RULE, store_of(rank, lambda second: 500 * GB)).state == "quiet"
+
+
+def unhooked(avail: int, folder: str | None = "/scratch/ckpt") -> StandInStore:
+    """Nobody timed anything; the job named its folder for checkpoints."""
+    store = store_of(saving(), lambda second: avail)
+    for table in ("steps", "events"):
+        store.nodes["n1"].tables[table].clear()
+    store.nodes["n1"].checks = {"request": {"ckpt": folder}, "checks": []}
+    return store
+
+
+def test_without_a_hook_only_a_full_mount_that_the_job_named_fires() -> None:
+    [finding] = answer(RULE, unhooked(4096)).findings
+    assert (finding.severity, finding.confidence) == ("warn", "likely")
+    assert finding.where.mounts == ("/scratch",)
+    assert answer(RULE, unhooked(10 * GB)).state == "quiet"
+    assert answer(RULE, unhooked(4096, None)).state == "not enough evidence"
+    assert answer(RULE, unhooked(4096, "/home/ada")).state == "not enough evidence"

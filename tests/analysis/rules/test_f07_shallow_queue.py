@@ -49,6 +49,17 @@ def test_a_wait_that_does_not_reach_the_device_is_quiet() -> None:
     assert answer(RULE, local({"aqu_sz": 0.01, "r_s": 20.0})).state == "quiet"
 
 
+def test_workers_are_no_advice_where_they_fill_the_jobs_cpus() -> None:
+    store = local({})
+    store.nodes["n1"].meta |= {
+        "ncpu": 64, "cpus_allowed": {"node": 4, "rank": 4},
+        "loaders": [{"pid": 1000, "num_workers": 4}],
+    }  # fmt: skip
+    [finding] = answer(RULE, store).findings
+    assert "reading threads in each worker" in finding.remedy
+    assert not any("num_workers" in command for command in finding.commands)
+
+
 def test_no_demand_is_quiet() -> None:
     assert answer(RULE, local({}, healthy())).state == "quiet"
 

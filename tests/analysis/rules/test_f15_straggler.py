@@ -29,6 +29,13 @@ def test_equal_ranks_hold_in_turn() -> None:
     assert "no rank held more than" in said.reason
 
 
+def test_who_is_always_last_by_a_little_holds_nobody() -> None:
+    """Rank 0 waits 51 ms and the others 50: mending it would win one."""
+    said = answer(RULE, together(lambda r, k: (0.051 if r == 0 else 0.05, "storage")))
+    assert said.state == "quiet"
+    assert "1.0 times as long as the other ranks" in said.reason
+
+
 def test_the_ranks_of_one_node_hold_together() -> None:
     def wait(r: int, k: int) -> tuple[float, str]:
         return (0.05 if r % 4 == 1 and k % 2 == r // 4 else 0.002, "storage")

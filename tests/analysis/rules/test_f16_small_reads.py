@@ -102,3 +102,26 @@ def test_without_counters_it_says_so() -> None:
     said = answer(RULE, store)
     assert said.state == "not enough evidence"
     assert "read calls" in said.reason
+
+
+def test_small_calls_of_a_loader_that_asks_for_large_pieces_are_its_own_pipes() -> None:
+    store = reading(job(starved()), 100 * 8192)
+    large: Row = {"mount": MOUNT, "fstype": "nfs4", "source": "mountstats", "op_class": "read",
+                  "ops": 20, "bytes": 20 * 2**20, "exe_ms": 40.0}  # fmt: skip
+    put(store, "fsclient", lambda second: large)
+    said = answer(RULE, store)
+    assert said.state == "quiet"
+    assert "asked for 1024 KiB at a time" in said.reason
+    for row in store.nodes["n1"].tables["fsclient"]:
+        row["bytes"] = 20 * 4096
+    assert answer(RULE, store).state == "fired"
+
+
+def test_what_a_local_device_was_asked_for_counts_as_well() -> None:
+    store = reading(job(starved(), fstype="ext4"), 100 * 8192)
+    store.nodes["n1"].meta["sources"]["block"] = {"state": "on", "leaves": {MOUNT: ["sda"]}}
+    row: Row = {"device": "sda", "role": "disk", "r_s": 20.0, "rkB_s": 20 * 512.0, "r_await": 40.0}
+    put(store, "block", lambda second: row)
+    said = answer(RULE, store)
+    assert said.state == "quiet"
+    assert "asked for 512 KiB at a time" in said.reason

@@ -47,7 +47,8 @@ def find_checkpoints(timeline: Timeline, causes: Causes) -> Checkpoints | None:
     length_s = (saves["end"] - saves["start"]) / 1e9
     between = saves.sort("start").select(pl.col("start").diff().over("proc") / 1e9).to_series()
     sizes = saves["bytes"].drop_nulls()
-    paths = saves.sort(pl.col("end") - pl.col("start"), descending=True)["path"].drop_nulls()
+    longest = saves.sort(pl.col("end") - pl.col("start"), "path", descending=[True, False])
+    paths = longest["path"].drop_nulls()
     samples = causes.samples.filter((pl.col("phase") == "ckpt") & (pl.col("role") == "rank"))
     seen = _total_samples(samples)
     return Checkpoints(
