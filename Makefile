@@ -45,7 +45,7 @@ test-long: setup  ## The full grid three times over, crash tests at full length,
 	$(BIN)/python -m tests.grid.runner --repeat 3
 	@$(MAKE) --no-print-directory test-frameworks
 
-# litdata and mosaicml-streaming come without their dependencies: pyproject.toml says why.
+# litdata, mosaicml-streaming and DLIO come without their dependencies: pyproject.toml says why.
 $(FRAMEWORKS_VENV)/frameworks.stamp: pyproject.toml
 	@echo "installing Lightning, Transformers, WebDataset and others into $(FRAMEWORKS_VENV) (once, minutes)" >&2
 	@test -x $(FRAMEWORKS_VENV)/bin/python || $(PYTHON) tests/setup/make_venv.py $(FRAMEWORKS_VENV)

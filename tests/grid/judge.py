@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
-from tests.grid.scenarios import Scenario
+from tests.grid.model import Judged
+
+BUSY_SHARE = 0.5
+"""Of a run in which somebody waited for a CPU: from here on the machine counts as busy."""
+CPUS_SHORT = frozenset({"F22"})
+ROUNDING = 5e-7  # the report prints six digits
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One line of the grid's table. Shares are of training GPU-seconds; None = not reported."""
+    """One line of the grid's table. Shares are of training GPU-seconds; None = not reported.
+
+    `busy`: share of the run in which somebody on the machine waited for a CPU (0: not measured).
+    `notes`: what is not as expected and allowed all the same.
+    """
 
     name: str
     verdict: str
@@ -22,17 +32,46 @@ class Outcome:
     fired: tuple[str, ...]
     wall_s: float
     problems: tuple[str, ...]
+    busy: float = 0.0
+    notes: tuple[str, ...] = ()
+    is_excused: bool = False
+    verdict_is_right: bool = True
+    decoy: bool = False
+
+    @property
+    def deviation(self) -> float | None:
+        """Value less truth."""
+        return None if self.value is None else self.value - self.truth
+
+    @property
+    def holds_truth(self) -> bool | None:
+        """Whether the reported range holds the truth; None without a range."""
+        if self.low is None or self.high is None:
+            return None
+        return _holds(self.low, self.truth, self.high)
+
+
+def _holds(low: float, truth: float, high: float) -> bool:
+    return low - ROUNDING <= truth <= high + ROUNDING
 
 
 def judge(
-    scenario: Scenario, report: Mapping[str, Any], truth: float, wall_s: float = 0.0
+    scenario: Judged,
+    report: Mapping[str, Any],
+    truth: float,
+    wall_s: float = 0.0,
+    busy: float = 0.0,
 ) -> Outcome:
     """What the report says and everything that is wrong with it."""
     storage = report["idle"]["storage"] or {}
     fired = tuple(sorted({finding["rule"] for finding in report["findings"]}))
+    is_excused = _is_excused(scenario, report["verdict"], busy)
+    starved = _rightly_starved(scenario, fired, busy)
+    silenced = _rightly_silent(scenario, fired, busy)
     problems = [
-        *_verdict_problems(scenario, report["verdict"]),
-        *_rule_problems(scenario, fired),
+        *([] if is_excused else _verdict_problems(scenario, report["verdict"])),
+        *_rule_problems(scenario, (set(fired) | silenced) - starved, is_excused),
+        *([] if is_excused else _place_problems(scenario, report["findings"])),
         *_share_problems(scenario, storage, truth),
     ]
     return Outcome(
@@ -45,30 +84,69 @@ def judge(
         fired=fired,
         wall_s=wall_s,
         problems=tuple(problems),
+        busy=busy,
+        notes=(
+            *(["not proven on a busy machine"] if is_excused else []),
+            *(f"{rule} rightly: the machine was busy" for rule in sorted(starved)),
+            *(f"{rule} not told on a busy machine" for rule in sorted(silenced)),
+        ),
+        is_excused=is_excused,
+        verdict_is_right=report["verdict"] in scenario.verdicts,
+        decoy=scenario.decoy,
     )
 
 
-def _verdict_problems(scenario: Scenario, verdict: str) -> list[str]:
+def _is_excused(scenario: Judged, verdict: str, busy: float) -> bool:
+    """Not proven, where the scenario says that a busy machine may do that, and it was busy."""
+    if verdict in scenario.verdicts or not scenario.unproven_when_busy:
+        return False
+    return verdict == "not-proven" and busy >= BUSY_SHARE
+
+
+def _rightly_starved(scenario: Judged, fired: tuple[str, ...], busy: float) -> set[str]:
+    """F22, unasked for, where CPUs were short indeed."""
+    return set(CPUS_SHORT & scenario.quiet & set(fired)) if busy >= BUSY_SHARE else set()
+
+
+def _rightly_silent(scenario: Judged, fired: tuple[str, ...], busy: float) -> set[str]:
+    """Rules that a busy machine may keep quiet, where it was busy and they are."""
+    return set(scenario.silent_when_busy) - set(fired) if busy >= BUSY_SHARE else set()
+
+
+def _verdict_problems(scenario: Judged, verdict: str) -> list[str]:
     if verdict in scenario.verdicts:
         return []
     return [f"verdict {verdict}, expected {' or '.join(sorted(scenario.verdicts))}"]
 
 
-def _rule_problems(scenario: Scenario, fired: tuple[str, ...]) -> list[str]:
-    silent = [f"{rule} did not fire" for rule in sorted(scenario.fired - set(fired))]
-    loud = [f"{rule} fired" for rule in sorted(scenario.quiet & set(fired))]
-    return silent + loud
+def _rule_problems(scenario: Judged, fired: set[str], is_excused: bool) -> list[str]:
+    silent = [] if is_excused else sorted(scenario.fired - fired)
+    loud = sorted(scenario.quiet & fired)
+    return [f"{rule} did not fire" for rule in silent] + [f"{rule} fired" for rule in loud]
+
+
+def _place_problems(scenario: Judged, findings: list[dict[str, Any]]) -> list[str]:
+    return [
+        f"no finding names {wanted} among its {key}"
+        for key, wanted in scenario.named.items()
+        if not any(_is_named(wanted, finding["where"][key]) for finding in findings)
+    ]
+
+
+def _is_named(wanted: object, places: list[object]) -> bool:
+    return any(place == wanted or PurePath(str(place)).name == wanted for place in places)
 
 
 def _share_problems(
-    scenario: Scenario, storage: Mapping[str, float | None], truth: float
+    scenario: Judged, storage: Mapping[str, float | None], truth: float
 ) -> list[str]:
     low, value, high = (storage.get(name) for name in ("low", "value", "high"))
     if low is None or value is None or high is None:
-        return [f"idle.storage is not known, the truth is {truth:.3f}"]
+        known = scenario.share_is_known
+        return [f"idle.storage is not known, the truth is {truth:.3f}"] if known else []
     problems = []
-    if abs(value - truth) > scenario.tolerance:
+    if scenario.share_is_known and abs(value - truth) > scenario.tolerance:
         problems.append(f"value {value:.3f} is {value - truth:+.3f} off the truth {truth:.3f}")
-    if not low <= truth <= high:
+    if not _holds(low, truth, high):
         problems.append(f"truth {truth:.4f} outside {low:.4f}-{high:.4f}")
     return problems

@@ -1,168 +1,124 @@
-"""Runs scenarios for real: lab, ``slurm-io run``, ``slurm-io report``, comparison.
+"""Runs scenarios and prints the grid's table.
 
-    python -m tests.grid.runner [NAME ...] [--repeat N] [--keep DIR]
+    python -m tests.grid.runner [NAME ...] [--only NAME] [--kind live|recorded] [--repeat N]
+                                [--keep DIR] [--again] [--json]
 
-Each run's folder keeps ``store/`` (the job store), ``truth/`` (the stopwatch's files),
-``run.log``, ``report.json``, ``report.txt`` and ``ledger.json`` (what slowfs injected).
+Exit code 0 when every run of every scenario is as expected.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
+import shutil
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-from tests.grid.judge import Outcome, judge
-from tests.grid.scenarios import SCENARIOS, Scenario
-from tests.labs.slowfs import REPOSITORY, SlowFs
-from tests.labs.train import (
-    make_dataset,
-    read_truth,
-    storage_idle_share,
-    train_command,
-    train_environment,
-)
+from tests.grid.errors import GridError
+from tests.grid.judge import Outcome
+from tests.grid.live import judge_again, run_scenario
+from tests.grid.missing import why_not
+from tests.grid.model import Judged, Recorded, Scenario
+from tests.grid.replay import replay
+from tests.grid.scenarios import ALL
+from tests.grid.table import HEAD, as_json, line, summary, totals
 
-SLURM_IO = (sys.executable, "-m", "slurm_io")
-RUN_TIMEOUT_S = 600
-REPORT_TIMEOUT_S = 60
+__all__ = ["HEAD", "GridError", "line", "main", "run_any", "run_scenario"]
 
 
-class GridError(RuntimeError):
-    """The run or the report failed as such; the message holds the end of its output."""
-
-
-def run_scenario(scenario: Scenario, folder: Path) -> Outcome:
-    """Run one scenario in the empty or missing `folder` and judge its report."""
-    started_s = time.monotonic()
-    make_dataset(folder / "fast", scenario.files, scenario.file_bytes)
-    (folder / "fast-checkpoints").mkdir()
-    with _places(scenario, folder) as places:
-        options = {**scenario.train, **places}
-        data = options.pop("data")
-        assert isinstance(data, Path)
-        command = train_command(data, folder / "truth", options, scenario.ranks)
-        how = [] if scenario.hook else ["--stacks"]
-        arguments = ["run", *how, "-o", os.fspath(folder / "store"), "--", *command]
-        _run(arguments, folder / "run.log", {} if scenario.hook else {"SLURM_IO_HOOK": "0"})
-    report = _report(folder)
-    truth = storage_idle_share(read_truth(folder / "truth"))
-    return judge(scenario, report, truth, time.monotonic() - started_s)
-
-
-@contextmanager
-def _places(scenario: Scenario, folder: Path) -> Iterator[dict[str, object]]:
-    """The job's folders by option name, those of `slow_places` on a slow mount."""
-    fast: dict[str, object] = {"data": folder / "fast"}
-    if scenario.train.get("checkpoint_every"):
-        fast["checkpoint_dir"] = folder / "fast-checkpoints"
-    if not scenario.needs_fuse:
-        yield fast
-        return
-    backing = _backing(scenario, folder)
-    with SlowFs(backing, folder / "slow", scenario.slow, cache=scenario.cache) as slow:
-        yield fast | dict.fromkeys(scenario.slow_places, slow.mountpoint)
-    (folder / "ledger.json").write_text(json.dumps(slow.ledger(), indent=1))
-
-
-def _backing(scenario: Scenario, folder: Path) -> Path:
-    # Checkpoints must not land among the items of the dataset.
-    is_checkpoint = scenario.slow_places == frozenset({"checkpoint_dir"})
-    return folder / ("fast-checkpoints" if is_checkpoint else "fast")
-
-
-def _report(folder: Path) -> dict[str, Any]:
-    """report.json and report.txt of the store, the first one read."""
-    store = os.fspath(folder / "store")
-    for suffix, form in (("json", "json"), ("txt", "text")):
-        done = subprocess.run(
-            [*SLURM_IO, "report", store, "-f", form],
-            capture_output=True, text=True, timeout=REPORT_TIMEOUT_S, check=False, cwd=REPOSITORY,
-        )  # fmt: skip
-        if done.returncode != 0:
-            raise GridError(f"slurm-io report -f {form}: exit {done.returncode}: {done.stderr}")
-        (folder / f"report.{suffix}").write_text(done.stdout)
-    report: dict[str, Any] = json.loads((folder / "report.json").read_text())
-    return report
-
-
-def _run(arguments: list[str], log: Path, settings: Mapping[str, str]) -> None:
-    with open(log, "wb") as output:
-        done = subprocess.run(
-            [*SLURM_IO, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            cwd=log.parent,
-            env=train_environment(_without_settings(os.environ) | dict(settings)),
-            timeout=RUN_TIMEOUT_S,
-            check=False,
-        )
-    if done.returncode != 0:
-        tail = log.read_text(errors="replace")[-2000:]
-        raise GridError(f"slurm-io run: exit {done.returncode}: {tail}")
-
-
-def _without_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """Neither a surrounding Slurm job nor a surrounding profile must show in a scenario."""
-    foreign = ("SLURM_", "RANK", "WORLD_SIZE", "LOCAL_RANK")
-    return {name: value for name, value in environment.items() if not name.startswith(foreign)}
-
-
-HEAD = f"{'scenario':22} {'verdict':12} {'truth':>6} {'low':>6} {'value':>6} {'high':>6}  {'s':>4}"
-
-
-def line(outcome: Outcome) -> str:
-    """One line of the table."""
-    shares = " ".join(
-        f"{'-' if share is None else f'{share:.3f}':>6}"
-        for share in (outcome.truth, outcome.low, outcome.value, outcome.high)
-    )
-    end = "ok" if not outcome.problems else "FAIL: " + "; ".join(outcome.problems)
-    rules = ",".join(outcome.fired) or "-"
-    head = f"{outcome.name:22} {outcome.verdict:12} {shares}  {outcome.wall_s:4.0f}"
-    return f"{head}  {rules:12} {end}"
+def run_any(scenario: Judged, folder: Path) -> Outcome:
+    """A live one is run, a recorded one replayed."""
+    if isinstance(scenario, Recorded):
+        return replay(scenario, folder)
+    assert isinstance(scenario, Scenario)
+    return run_scenario(scenario, folder)
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Exit code 0 when every run of every scenario is as expected."""
-    known = {scenario.name: scenario for scenario in SCENARIOS}
+    """See the module."""
+    known = {scenario.name: scenario for scenario in ALL}
     parser = argparse.ArgumentParser(prog="python -m tests.grid.runner")
     parser.add_argument("names", nargs="*", metavar="NAME", help="scenarios; default: all")
-    parser.add_argument("--repeat", type=int, default=1)
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="the same")
+    parser.add_argument("--kind", choices=["live", "recorded"], help="these only")
+    parser.add_argument("--repeat", type=int, default=1, help="all of them so many times")
     parser.add_argument("--keep", type=Path, help="folder for what the runs leave")
+    parser.add_argument("--again", action="store_true", help="judge what lies in --keep, run none")
+    parser.add_argument("--json", action="store_true", help="one JSON object at the end")
     options = parser.parse_args(argv)
-    if unknown := sorted(set(options.names) - set(known)):
+    names = [*options.names, *options.only]
+    if unknown := sorted(set(names) - set(known)):
         parser.error(f"no scenario {', '.join(unknown)}; there are: {', '.join(known)}")
-    chosen = [known[name] for name in options.names] or list(SCENARIOS)
+    wanted = {"live": Scenario, "recorded": Recorded, None: Judged}[options.kind]
+    chosen = [one for one in ([known[name] for name in names] or ALL) if isinstance(one, wanted)]
     keep = options.keep or Path(tempfile.mkdtemp(prefix="slurm-io-grid-"))
-    failed = _run_all(chosen, options.repeat, keep)
-    print(f"{failed} of {len(chosen) * options.repeat} runs failed; artifacts in {keep}")
-    return 1 if failed else 0
+    out = sys.stderr if options.json else sys.stdout
+    if options.again and options.keep is None:
+        parser.error("--again needs --keep")
+    do = _judge_again if options.again else _in_folder
+    return _run_all(chosen, options.repeat, keep, out, options.json, do)
 
 
-def _run_all(chosen: list[Scenario], repeat: int, keep: Path) -> int:
-    print(HEAD)
-    failed = 0
-    for scenario in chosen:
-        for number in range(repeat):
-            try:
-                outcome = run_scenario(scenario, keep / f"{scenario.name}-{number}")
-            except (GridError, FileNotFoundError, subprocess.TimeoutExpired) as error:
-                failed += 1
-                print(f"{scenario.name:22} ERROR {error}", flush=True)
+def _run_all(
+    chosen: Sequence[Judged],
+    repeat: int,
+    keep: Path,
+    out: object,
+    as_object: bool,
+    do: Callable[[Judged, Path], Outcome],
+) -> int:
+    """Round by round, so that a machine's mood does not hit one scenario alone."""
+    say = _Speaker(out)
+    say(HEAD)
+    outcomes: list[Outcome] = []
+    errors, skipped = 0, 0
+    for number in range(repeat):
+        for scenario in chosen:
+            if missing := why_not(scenario):
+                skipped += 1
+                say(f"{scenario.name:30} skipped: {missing}")
                 continue
-            failed += bool(outcome.problems)
-            print(line(outcome), flush=True)
-    return failed
+            try:
+                outcomes.append(do(scenario, keep / f"{scenario.name}-{number}"))
+            except (GridError, OSError, RuntimeError, subprocess.SubprocessError) as error:
+                errors += 1
+                say(f"{scenario.name:30} ERROR {error}")
+                continue
+            say(line(outcomes[-1]))
+    counts = {**totals(outcomes, errors), "skipped": skipped}
+    say(summary(counts))
+    say(f"artifacts in {keep}")
+    if as_object:
+        print(json.dumps({"totals": counts, "runs": [as_json(one) for one in outcomes]}))
+    return 1 if errors or counts["failed"] else 0
+
+
+def _in_folder(scenario: Judged, folder: Path) -> Outcome:
+    """Datasets are gone behind a run: all of them three times would fill a disk."""
+    try:
+        return run_any(scenario, folder)
+    finally:
+        for name in ("fast", "image-backing", "disk"):
+            shutil.rmtree(folder / name, ignore_errors=True)
+
+
+def _judge_again(scenario: Judged, folder: Path) -> Outcome:
+    if not isinstance(scenario, Scenario):
+        raise GridError("recorded ones are written anew each time")
+    return judge_again(scenario, folder)
+
+
+class _Speaker:
+    """Prints at once, so that a long run can be watched."""
+
+    def __init__(self, out: object) -> None:
+        self._out = out
+
+    def __call__(self, text: str) -> None:
+        print(text, file=self._out, flush=True)  # type: ignore[call-overload]
 
 
 if __name__ == "__main__":

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.grid.judge import judge
-from tests.grid.runner import HEAD, line, main
-from tests.grid.scenarios import SCENARIOS, Scenario
+from tests.grid.judge import Outcome, judge
+from tests.grid.runner import main
+from tests.grid.scenarios import ALL, SCENARIOS, Scenario
+from tests.grid.table import HEAD, line, summary, totals
 
 SCENARIO = Scenario(
     name="example", why="", train={}, verdicts=frozenset({"storage"}),
@@ -20,12 +22,13 @@ def report(
     verdict: str = "storage",
     share: tuple[float | None, ...] = (0.35, 0.40, 0.45),
     rules: tuple[str, ...] = ("F01",),
+    files: tuple[str, ...] = (),
 ) -> dict[str, Any]:
     names = ("low", "value", "high")
     return {
         "verdict": verdict,
         "idle": {"storage": dict(zip(names, share, strict=True))},
-        "findings": [{"rule": rule} for rule in rules],
+        "findings": [{"rule": rule, "where": {"files": list(files)}} for rule in rules],
     }
 
 
@@ -59,15 +62,91 @@ def test_lines_stand_under_the_head() -> None:
         "0.350",
         "0.400",
         "0.450",
+        "-0.020",
+        "yes",
+        "0%",
         "0",
     ]
 
 
+def test_a_place_is_named_by_its_bare_name() -> None:
+    scenario = replace(SCENARIO, named={"files": "item-7.bin"})
+    assert judge(scenario, report(files=("/mnt/item-7.bin",)), truth=0.42).problems == ()
+    [problem] = judge(scenario, report(files=("/mnt/item-70.bin",)), truth=0.42).problems
+    assert problem == "no finding names item-7.bin among its files"
+
+
+def test_a_busy_machine_excuses_what_is_not_proven_and_only_where_that_is_allowed() -> None:
+    unproven = report(verdict="not-proven", rules=())
+    allowed = replace(SCENARIO, unproven_when_busy="reads come late")
+    assert judge(SCENARIO, unproven, truth=0.42, busy=0.9).problems != ()
+    assert judge(allowed, unproven, truth=0.42, busy=0.1).problems != ()
+    assert judge(allowed, report(verdict="healthy"), truth=0.42, busy=0.9).problems != ()
+    outcome = judge(allowed, unproven, truth=0.42, busy=0.9)
+    assert (outcome.problems, outcome.verdict_is_right) == ((), False)
+    assert (outcome.is_excused, outcome.notes) == (True, ("not proven on a busy machine",))
+    # What it does say must be true all the same.
+    loud = report(verdict="not-proven", rules=("F04",))
+    assert judge(allowed, loud, truth=0.42, busy=0.9).problems == ("F04 fired",)
+
+
+def test_short_cpus_are_told_rightly_on_a_busy_machine_only() -> None:
+    scenario = replace(SCENARIO, quiet=frozenset({"F04", "F22"}))
+    hungry = report(rules=("F01", "F22"))
+    assert judge(scenario, hungry, truth=0.42, busy=0.1).problems == ("F22 fired",)
+    outcome = judge(scenario, hungry, truth=0.42, busy=0.9)
+    assert (outcome.problems, outcome.is_excused) == ((), False)
+    assert outcome.notes == ("F22 rightly: the machine was busy",)
+
+
+def test_a_rule_that_needs_time_to_be_kept_may_be_quiet_on_a_busy_machine_only() -> None:
+    scenario = replace(SCENARIO, silent_when_busy=frozenset({"F01"}))
+    quiet = report(rules=())
+    assert judge(scenario, quiet, truth=0.42, busy=0.1).problems == ("F01 did not fire",)
+    outcome = judge(scenario, quiet, truth=0.42, busy=0.9)
+    assert (outcome.problems, outcome.notes) == ((), ("F01 not told on a busy machine",))
+
+
+def test_a_share_that_cannot_be_known_is_not_judged_but_its_range_is() -> None:
+    short = replace(SCENARIO, share_is_known=False)
+    assert judge(short, report(share=(None, None, None)), truth=0.42).problems == ()
+    assert judge(short, report(share=(0.1, 0.2, 0.9)), truth=0.42).problems == ()
+    assert judge(short, report(share=(0.1, 0.2, 0.3)), truth=0.42).problems != ()
+
+
+def test_totals_count_verdicts_ranges_and_the_largest_deviation() -> None:
+    runs: list[Outcome] = [
+        judge(SCENARIO, report(), truth=0.42),
+        judge(replace(SCENARIO, name="other", decoy=True), report(verdict="healthy"), truth=0.36),
+        judge(SCENARIO, report(share=(0.39, 0.40, 0.41)), truth=0.42),
+    ]
+    counts = totals(runs, errors=1)
+    assert (counts["runs"], counts["failed"], counts["errors"]) == (4, 2, 1)
+    assert (counts["scenarios"], counts["decoys"]) == (2, 1)
+    assert (counts["verdicts_right"], counts["ranges"], counts["ranges_with_truth"]) == (2, 3, 2)
+    assert (counts["largest_deviation"], counts["largest_deviation_of"]) == (0.04, "other")
+    assert "truth inside low-high in 2 of 3 (67%)" in summary(counts)
+
+
 def test_every_scenario_has_a_name_of_its_own_and_expects_something() -> None:
-    assert len({scenario.name for scenario in SCENARIOS}) == len(SCENARIOS)
-    for scenario in SCENARIOS:
+    assert len({scenario.name for scenario in ALL}) == len(ALL)
+    for scenario in ALL:
         assert scenario.verdicts
         assert not scenario.fired & scenario.quiet
+        assert scenario.why and not scenario.why.endswith(" ")
+
+
+def test_there_are_enough_of_them_and_few_enough_in_the_short_run() -> None:
+    assert len(ALL) >= 40
+    assert sum(scenario.decoy for scenario in ALL) >= 12
+    assert sum(not scenario.is_long for scenario in SCENARIOS) <= 16
+
+
+def test_a_decoy_is_never_to_be_blamed_on_storage() -> None:
+    for scenario in ALL:
+        if scenario.decoy:
+            assert not scenario.verdicts & {"storage", "checkpoint"}
+            assert "F04" not in scenario.fired
 
 
 def test_an_unknown_scenario_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:

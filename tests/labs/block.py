@@ -41,10 +41,17 @@ def block_lab_missing(fstype: FsType = "ext4") -> str | None:
 class BlockLab:
     """One mounted image, gone with its loop device after the ``with`` block."""
 
-    def __init__(self, folder: Path, fstype: FsType = "ext4", size_bytes: int = SIZE_BYTES) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        fstype: FsType = "ext4",
+        size_bytes: int = SIZE_BYTES,
+        image: Path | None = None,
+    ) -> None:
+        """`image`: where the sparse file lies; by default in `folder`."""
         self.mountpoint = folder / "mount"
         self.device = ""
-        self._image = folder / "image"
+        self._image = image or folder / "image"
         self._fstype: FsType = fstype
         self._size_bytes = size_bytes
         self._undo = ExitStack()

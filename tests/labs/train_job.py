@@ -6,26 +6,23 @@ all-reduce (several ranks), optimizer.step(), and every so often a checkpoint or
 loop. Each rank writes ``TRUTH/rank<N>.json`` with CLOCK_MONOTONIC times read by itself: see
 :mod:`tests.labs.train` for what stands in it. Ranks: RANK and WORLD_SIZE, else SLURM_PROCID.
 
-Every item carries when its read began and ended and how much of it the thread was blocked (not
-on a CPU), measured in whichever process did it and handed over inside the batch, so that what the
-waits were for can be told afterwards without asking anybody else.
+Every item carries when its read began and ended and how much of it the thread was blocked (see
+train_items), measured in whichever process did it and handed over inside the batch, so that what
+the waits were for can be told afterwards without asking anybody else.
 """
 
 import argparse
 import gc
 import json
-import mmap
 import os
-import random
 import socket
 import time
 from pathlib import Path
 
 import torch
-from torch.utils.data import DataLoader, Dataset
-
-FEATURES = 64
-MMAP_SLICE_BYTES = 64 * 1024
+from torch.utils.data import DataLoader, default_collate
+from train_items import FEATURES, READERS, Items, burn
+from train_saves import BACKGROUND, MODES
 
 
 def parse_arguments():
@@ -33,8 +30,12 @@ def parse_arguments():
     add = parser.add_argument
     add("--data", required=True, help="folder of the dataset")
     add("--truth", required=True, help="folder for rank<N>.json")
-    add("--reader", choices=["read", "mmap", "sleep", "cpu"], default="read")
+    add("--reader", choices=READERS, default="read")
     add("--item-ms", type=float, default=0.0, help="sleep or CPU time of one item (sleep, cpu)")
+    add("--decode-ms", type=float, default=0.0, help="CPU time spent on an item that was read")
+    add("--collate-ms", type=float, default=0.0, help="CPU time spent on putting a batch together")
+    add("--pieces", type=int, default=16, help="reads for one item (pieces)")
+    add("--endpoint", help="http://host:port of the object store (object)")
     add("--batch", type=int, default=4, help="items in a batch")
     add("--workers", type=int, default=0)
     add("--context", choices=["fork", "spawn", "forkserver"], default="fork")
@@ -43,12 +44,21 @@ def parse_arguments():
     add("--epochs", type=int, default=1)
     add("--steps", type=int, default=200, help="steps of one epoch")
     add("--compute-ms", type=float, default=40.0)
+    add("--transfer-ms", type=float, default=0.0, help="copying each batch, by the training thread")
+    add("--pause-every", type=int, default=0, help="a step that computes longer, as for a compile")
+    add("--pause-ms", type=float, default=0.0)
+    add("--late-rank", type=int, default=-1, help="the rank that computes --late-ms longer")
+    add("--late-ms", type=float, default=0.0)
+    add("--index-kib", type=int, default=0, help="memory that each step adds and keeps")
+    add("--index-ms", type=float, default=0.0, help="CPU time of the last step's look into it")
+    add("--load", help="a file that is loaded before training")
     add("--gc-every", type=int, default=0, help="collect garbage every N steps")
     add("--gc-objects", type=int, default=300_000, help="size of the heap the collector walks")
     add("--checkpoint-every", type=int, default=0)
     add("--checkpoint-dir")
     add("--checkpoint-mib", type=int, default=8)
     add("--checkpoint-fsync", action="store_true")
+    add("--checkpoint-mode", choices=sorted(MODES), default="save")
     add("--validate-every", type=int, default=0)
     add("--validation-data")
     add("--validation-batches", type=int, default=4)
@@ -58,74 +68,24 @@ def parse_arguments():
     return parser.parse_args()
 
 
-class Items(Dataset):
-    """Item k is the file's first bytes, then (start, end, blocked) ns of getting it.
-
-    One tensor, because each costs a descriptor between processes; float64 is exact for 104 days
-    of CLOCK_MONOTONIC.
-    """
-
-    def __init__(self, folder, reader, items, item_ms, seed):
-        self.files = sorted(Path(folder).iterdir())
-        self.reader = reader
-        self.items = items
-        self.item_ms = item_ms
-        self.seed = seed
-        self.mapped = None
-
-    def __len__(self):
-        return self.items
-
-    def __getitem__(self, index):
-        start_ns, cpu_ns = time.monotonic_ns(), time.thread_time_ns()
-        data = getattr(self, "_" + self.reader)(index)
-        end_ns, cpu_ns = time.monotonic_ns(), time.thread_time_ns() - cpu_ns
-        reads = self.reader in ("read", "mmap")
-        blocked_ns = max(end_ns - start_ns - cpu_ns, 0) if reads else 0
-        values = [byte / 255.0 for byte in data[:FEATURES]]
-        return torch.tensor([*values, start_ns, end_ns, blocked_ns], dtype=torch.float64)
-
-    def _read(self, index):
-        with open(self.files[index % len(self.files)], "rb") as file:
-            return file.read()
-
-    def _mmap(self, index):
-        """Random slices of one big file; none comes twice before all had a turn."""
-        if self.mapped is None:
-            with open(self.files[0], "rb") as file:
-                self.mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            count = len(self.mapped) // MMAP_SLICE_BYTES
-            self.order = random.Random(self.seed).sample(range(count), count)
-        start = self.order[index % len(self.order)] * MMAP_SLICE_BYTES
-        return self.mapped[start : start + MMAP_SLICE_BYTES]
-
-    def _sleep(self, index):
-        time.sleep(self.item_ms / 1e3)
-        return bytes(FEATURES)
-
-    def _cpu(self, index):
-        """Pure Python arithmetic until this thread has used so much CPU time."""
-        until_ns = time.thread_time_ns() + int(self.item_ms * 1e6)
-        value = index
-        while time.thread_time_ns() < until_ns:
-            for _ in range(2000):
-                value = (value * 1103515245 + 12345) & 0x7FFFFFFF
-        return bytes(value >> shift & 255 for shift in (0, 8, 16, 24)) * (FEATURES // 4)
-
-    def __getstate__(self):
-        return {**self.__dict__, "mapped": None}
-
-
 def make_loader(options, folder, reader, batches, workers):
-    dataset = Items(folder, reader, batches * options.batch, options.item_ms, options.seed)
-    extra = {}
+    dataset = Items(folder, reader, batches * options.batch, options)
+    extra = {"collate_fn": slow_collate(options.collate_ms)} if options.collate_ms else {}
     if workers:
-        extra = {
+        extra |= {
             "multiprocessing_context": options.context,
             "prefetch_factor": options.prefetch,
             "persistent_workers": options.persistent,
         }
     return DataLoader(dataset, batch_size=options.batch, num_workers=workers, **extra)
+
+
+def slow_collate(milliseconds):
+    def collate(items):
+        burn(milliseconds)
+        return default_collate(items)
+
+    return collate
 
 
 class Truth:
@@ -161,14 +121,9 @@ def timed(call, *arguments):
     return time.monotonic_ns() - start_ns
 
 
-def save(options, model, filler, path):
-    if options.checkpoint_fsync:
-        with open(path, "wb") as file:
-            torch.save({"model": model.state_dict(), "filler": filler}, file)
-            file.flush()
-            os.fsync(file.fileno())
-    else:
-        torch.save({"model": model.state_dict(), "filler": filler}, path)
+def save(options, model, filler, rank, step):
+    state = {**model.state_dict(), "filler": filler}
+    MODES[options.checkpoint_mode](options, state, rank, step)
 
 
 def validate(options, model):
@@ -180,10 +135,25 @@ def validate(options, model):
     model.train()
 
 
-def compute(options, model, batch):
+def compute(options, model, batch, rank, step, index):
+    if options.transfer_ms:
+        transfer(options.transfer_ms)
     loss = model(batch).pow(2).mean()
     loss.backward()
-    time.sleep(options.compute_ms / 1e3)
+    time.sleep((options.compute_ms + options.late_ms * (rank == options.late_rank)) / 1e3)
+    if options.pause_every and step % options.pause_every == 0:
+        burn(options.pause_ms)
+    if options.index_kib:
+        index.append(b"x" * (options.index_kib * 1024))
+        burn(options.index_ms * step / (options.steps * options.epochs))
+
+
+def transfer(milliseconds):
+    """Copies of pinned memory by the training thread; 8 MiB a copy."""
+    until_ns = time.monotonic_ns() + int(milliseconds * 1e6)
+    source, target = torch.ones(2**21), torch.empty(2**21)
+    while time.monotonic_ns() < until_ns:
+        target.copy_(source)
 
 
 def all_reduce(model, world):
@@ -206,8 +176,9 @@ def init_ranks():
     return rank, world
 
 
-def train_step(options, step, model, optimizer, batch, world, truth, filler):
-    compute_ns = timed(compute, options, model, batch)
+def train_step(options, step, model, optimizer, batch, world, truth, filler, index):
+    rank = truth.facts["rank"]
+    compute_ns = timed(compute, options, model, batch, rank, step, index)
     gc_due = options.gc_every and step % options.gc_every == 0
     gc_ns = timed(gc.collect) if gc_due else 0
     reduce_ns = timed(all_reduce, model, world) if world > 1 else 0
@@ -215,8 +186,7 @@ def train_step(options, step, model, optimizer, batch, world, truth, filler):
     optimizer.zero_grad()
     save_ns = validate_ns = 0
     if options.checkpoint_every and step % options.checkpoint_every == 0:
-        path = Path(options.checkpoint_dir) / (f"rank{truth.facts['rank']}-step{step}.pt")
-        save_ns = timed(save, options, model, filler, path)
+        save_ns = timed(save, options, model, filler, rank, step)
     if options.validate_every and step % options.validate_every == 0:
         validate_ns = timed(validate, options, model)
     truth.add(compute_ns=compute_ns, gc_ns=gc_ns, reduce_ns=reduce_ns, update_ns=update_ns)
@@ -237,18 +207,21 @@ def main():
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     heap = make_heap(options.gc_objects if options.gc_every else 0)
     filler = torch.zeros(options.checkpoint_mib * 2**20, dtype=torch.uint8)
-    step = 0
+    if options.load:
+        torch.load(options.load, weights_only=True)
+    step, grown = 0, []
     for _ in range(options.epochs):
         start_ns = time.monotonic_ns()
         iterator = iter(loader)
         truth.add(iter_ns=time.monotonic_ns() - start_ns)
-        for index in range(options.steps):
-            batch = wait_for_batch(iterator, truth, index == 0)
+        for number in range(options.steps):
+            batch = wait_for_batch(iterator, truth, number == 0)
             step += 1
-            train_step(options, step, model, optimizer, batch, world, truth, filler)
+            train_step(options, step, model, optimizer, batch, world, truth, filler, grown)
         start_ns = time.monotonic_ns()
         del iterator
         truth.add(epoch_end_ns=time.monotonic_ns() - start_ns)
+    BACKGROUND.finish()
     truth.facts["heap"] = len(heap)
     truth.write(options.truth)
     if world > 1:

@@ -54,6 +54,18 @@ def test_large_file_on_one_ost_with_the_command(tree: Path) -> None:
     assert CheckResult.from_dict(result.to_dict()) == result
 
 
+def test_the_largest_files_and_how_they_lie_are_kept_for_the_report(tree: Path) -> None:
+    for number in range(30):
+        put(tree / f"f{number:02}", striped(1), (10 + number) * GIB)
+    (result,) = run(tree)
+    largest = result.facts["largest"]
+    assert (len(largest), largest[0]["osts"]) == (20, 1)
+    assert (largest[0]["path"], largest[0]["size_bytes"]) == (f"{tree}/f29", 39 * GIB)
+    spread = result.facts["spread"]
+    assert (spread["files"], spread["osts"], spread["over_mean"]) == (30, 1, 1.0)
+    assert CheckResult.from_dict(result.to_dict()) == result
+
+
 def test_few_readers_do_not_mind(tree: Path) -> None:
     put(tree / "f", striped(1), 20 * GIB)
     assert run(tree, nodes=2)[0].answer == "OK"
