@@ -8,16 +8,24 @@ load on the same core or its hyperthread makes all of them slower alike, so a lo
 runs in turns as well: its median over its least says how disturbed the medians are. Beside it: two
 clock reads, and (with torch) torch.profiler.record_function, which torch itself puts around every
 `__next__` and every optimizer step.
+
+Two more kinds of step, in processes of their own: with CUDA in use, the GPU busy with the step
+before (`gpu_busy`) or idle (`gpu_idle`). Events and streams are stand-ins that do next to nothing,
+so these are the hook's own part; what torch and the driver take for theirs only a GPU can tell
+(tests/gpu).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import statistics
+import sys
 import tempfile
 import time
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -133,6 +141,57 @@ def least_and_median(costs: dict[str, list[float]], name: str, base: str) -> dic
     }
 
 
+class FreeEvent:
+    """An event that costs a call and nothing else. `is_done` of a first event: the GPU is idle."""
+
+    is_done = True
+
+    def __init__(self, enable_timing: bool) -> None:
+        self.timing = enable_timing
+
+    def record(self, stream: object) -> None:
+        """As if."""
+
+    def query(self) -> bool:
+        """Complete, or not."""
+        return self.is_done
+
+    def elapsed_time(self, end: FreeEvent) -> float:
+        """Milliseconds."""
+        return 0.5
+
+
+def use_free_cuda(gpu_is_idle: bool) -> None:
+    """Put a torch.cuda of free calls where the hook looks for one."""
+    stream = types.SimpleNamespace(device=0, cuda_stream=0)
+    FreeEvent.is_done = gpu_is_idle
+    cuda: Any = types.ModuleType("torch.cuda")
+    cuda.__dict__.update(
+        _initialized=True, is_initialized=lambda: True, Event=FreeEvent,
+        current_stream=lambda: stream, default_stream=lambda device: stream,
+        is_current_stream_capturing=lambda: False,
+    )  # fmt: skip
+    sys.modules["torch.cuda"] = cuda
+    sys.modules["torch._C"] = types.SimpleNamespace(_cuda_getDeviceCount=len)  # type: ignore[assignment]
+
+
+def with_cuda(rounds: int, gpu_is_idle: bool) -> dict[str, int]:
+    """What a step costs more than a plain one, with CUDA in use. In a process of its own."""
+    use_free_cuda(gpu_is_idle)
+    if gpu_is_idle:
+        from slurm_io.hook import gpu_idle
+
+        gpu_idle.SHORTEST_NS = 0  # the fake loader's waits are shorter than any real one
+    costs = interleaved({"plain": plain_step(), "hooked": hooked_step()}, rounds)
+    return least_and_median(costs, "hooked", "plain")
+
+
+def in_a_process(rounds: int, gpu_is_idle: bool) -> dict[str, int]:
+    """:func:`with_cuda` where no torch was imported."""
+    with multiprocessing.get_context("spawn").Pool(1, stay_on_one_cpu) as pool:
+        return pool.apply(with_cuda, (rounds, gpu_is_idle))
+
+
 def measure(rounds: int) -> dict[str, Any]:
     """All figures."""
     calls = {
@@ -148,6 +207,8 @@ def measure(rounds: int) -> dict[str, Any]:
         "hook_ns_per_step": least_and_median(costs, "hooked", "plain"),
         "clock_pair_ns": least_and_median(costs, "clock", "empty"),
         "record_function_ns": mark and least_and_median(costs, "record_function", "empty"),
+        "gpu_busy_ns_per_step": in_a_process(rounds, gpu_is_idle=False),
+        "gpu_idle_ns_per_step": in_a_process(rounds, gpu_is_idle=True),
         "reference_median_over_least": round(disturbance, 2),
     }
 
@@ -162,7 +223,10 @@ def print_table(result: dict[str, Any]) -> None:
     """Nanoseconds, and how many times each the hook costs."""
     hook = result["hook_ns_per_step"]
     print(f"{'':26}{'least':>8}{'median':>8}   ns")
-    for name in ("hook_ns_per_step", "clock_pair_ns", "record_function_ns"):
+    for name in (
+        "hook_ns_per_step", "gpu_busy_ns_per_step", "gpu_idle_ns_per_step", "clock_pair_ns",
+        "record_function_ns",
+    ):  # fmt: skip
         if result[name] is None:
             print("torch is not installed: record_function not measured")
             continue
