@@ -14,14 +14,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from slurm_io.config import Thresholds
+from slurm_io.config import Config
 
 MAX_THREADS = "2"  # the node belongs to the next job already
 _NO_PART_OF_A_REPORT = ("slurm_io.analysis.compare.", "slurm_io.analysis.reproduce.")
 
 
-def load(site: Thresholds) -> Callable[[Path], dict[str, Any]]:
-    """``slurm_io.analysis.api.write_reports`` under the site's thresholds, all modules imported.
+def load(site: Config) -> Callable[[Path], dict[str, Any]]:
+    """``slurm_io.analysis.api.write_reports`` as the site has it, all modules imported.
 
     polars and pyarrow start their threads at first use, which is in the child: forking is safe.
     """
@@ -31,6 +31,6 @@ def load(site: Thresholds) -> Callable[[Path], dict[str, Any]]:
         if not module.name.startswith(_NO_PART_OF_A_REPORT):  # some are scripts, run elsewhere
             importlib.import_module(module.name)
     from slurm_io.analysis.api import write_reports
-    from slurm_io.analysis.thresholds import of_site
+    from slurm_io.analysis.thresholds import of_config
 
-    return functools.partial(write_reports, thresholds=of_site(site))
+    return functools.partial(write_reports, thresholds=of_config(site))

@@ -150,7 +150,7 @@ class Finisher:
         from slurm_io.epilog.tidy import Tidy
 
         store = store_of(case)
-        write_reports = analysis_ahead.load(self.config.thresholds)
+        write_reports = analysis_ahead.load(self.config)
 
         def analyse() -> None:
             write_reports(store)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from slurm_io.filesystems.mounts import Mount
 
 _SMALL_SAMPLE = 32
+_MOST_LISTED = 20
 _MOST_COMMANDS = 5
 _MANY = 100_000
 
@@ -214,6 +215,8 @@ def _judge(
         "readers": readers,
         "active_osts": active_osts,
         "findings": [finding.code for finding in findings],
+        "largest": _largest(looked),
+        "spread": _spread(looked),
     }
     left_out = _left_out(sample, looked)
     if not findings:
@@ -231,6 +234,41 @@ def _judge(
         left_out,
         tuple(commands[:_MOST_COMMANDS]),
     )
+
+
+def _largest(looked: _Looked) -> list[dict[str, str | int]]:
+    """The largest files with the number of OSTs their bytes lie on, 0 for the MDT."""
+    from slurm_io.filesystems.layout.commands import printable
+    from slurm_io.filesystems.layout.model import effective_width
+
+    return [
+        {
+            "path": printable(path),
+            "size_bytes": size_bytes,
+            "osts": effective_width(found, size_bytes),
+        }
+        for size_bytes, path, found in looked.large[:_MOST_LISTED]
+        if found.incomplete is None
+    ]
+
+
+def _spread(looked: _Looked) -> dict[str, float | int | None]:
+    """How evenly the bytes of the files looked at lie on the OSTs that hold any."""
+    from slurm_io.filesystems.layout.model import ost_bytes
+
+    held: dict[int, int] = {}
+    for size_bytes, _, found in looked.large:
+        for ost, number in ost_bytes(found, size_bytes).items():
+            held[ost] = held.get(ost, 0) + number
+    fullest = max(held, key=lambda ost: held[ost], default=None)
+    total = sum(held.values())
+    over_mean = None if fullest is None or not total else held[fullest] * len(held) / total
+    return {
+        "files": len(looked.large),
+        "osts": len(held),
+        "fullest": fullest,
+        "over_mean": None if over_mean is None else round(over_mean, 3),
+    }
 
 
 def _large(
