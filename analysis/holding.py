@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any, Literal
 
 import polars as pl
@@ -87,8 +88,40 @@ def find_holding(losses: Losses, timeline: Timeline) -> Holding | None:
     return Holding(unit, lost[unit.unit], steps.height, _ordered(ranks), _ordered(whole))
 
 
-def holder_report(losses: Losses, timeline: Timeline, limits: Straggler) -> dict[str, Any] | None:
+def time_of(losses: Losses, held: Held, cause: str) -> float:
+    """Seconds of one of :data:`OWN_CAUSES` in the steps it held."""
+    steps = losses.unit_steps.filter(pl.col("holder").is_in(held.procs))
+    return float(steps[f"l_{cause}"].sum())
+
+
+def largest_cause(losses: Losses, held: Held) -> str:
+    """The cause by which it held the others longest."""
+    return max(OWN_CAUSES, key=lambda cause: time_of(losses, held, cause))
+
+
+def over_others(
+    losses: Losses, waits: pl.DataFrame, held: Held, procs: Sequence[int]
+) -> float | None:
+    """Its ranks' data waits over those of the others (medians); None where it holds them by saves,
+    or nobody else waits at all. `waits`: rows of the causes, with proc and ``l_<cause>``.
+
+    Whoever is last by a hair's breadth holds the step, and it would be the same one every time.
+    """
+    if largest_cause(losses, held) == "ckpt":
+        return None
+    own = pl.sum_horizontal(f"l_{cause}" for cause in OWN_CAUSES if cause != "ckpt")
+    sums = waits.group_by("proc").agg(own.sum().alias("own"))
+    waited = dict(sums.select("proc", "own").iter_rows())
+    others = [waited.get(proc, 0.0) for proc in procs if proc not in held.procs]
+    usual = median(others) if others else 0.0
+    return median(waited.get(proc, 0.0) for proc in held.procs) / usual if usual > 0 else None
+
+
+def holder_report(
+    losses: Losses, waits: pl.DataFrame, timeline: Timeline, limits: Straggler
+) -> dict[str, Any] | None:
     """``holder`` of the report; None where nobody can hold anybody, or next to nothing was lost.
+    `waits`: rows of the causes.
 
     ``{level: rank | node | in turn, rank, node, share, steps, of_steps, ranks: [{rank, node, share,
     steps}], text}``; `share` is of the time the group lost, `ranks` the eight that held most.
@@ -97,6 +130,10 @@ def holder_report(losses: Losses, timeline: Timeline, limits: Straggler) -> dict
     if holding is None or holding.lost_gpu_s < _TOLD_SHARE * losses.base_gpu_s:
         return None
     worst = holding.straggler(limits)
+    if worst is not None:
+        ratio = over_others(losses, waits, worst, holding.unit.procs)
+        if ratio is not None and ratio < limits.over_others:
+            worst = None
     first = worst or holding.ranks[0]
     one = timeline.by_proc[first.procs[0]]
     level: Literal["rank", "node", "in turn"] = (
@@ -125,6 +162,8 @@ def _line(held: Held, timeline: Timeline) -> dict[str, Any]:
 
 
 def _text(holding: Holding, first: Held, level: str) -> str:
+    if level == "in turn" and not first.steps:
+        return f"no rank in particular: all {len(holding.unit.procs)} wait alike"
     told = (
         f"{first.share:.0%} of what {len(holding.unit.procs)} ranks lost together, last in "
         f"{first.steps} of {holding.steps} steps"

@@ -56,7 +56,8 @@ def report_of(picture: Picture) -> dict[str, Any]:
     asked = asked_of(store)
     log = check_log(picture)
     seen, reads = outside(picture), read_report(picture.reads, picture.witnesses)
-    holder = holder_report(picture.losses, picture.timeline, picture.thresholds.rules.straggler)
+    limits = picture.thresholds.rules.straggler
+    holder = holder_report(picture.losses, picture.causes.rows, picture.timeline, limits)
     report = {
         "schema": REPORT_SCHEMA,
         "job": _job(picture),

@@ -37,11 +37,16 @@ ranks, and waits 1.5 times the others', which no key changes; the loss itself at
 
 from __future__ import annotations
 
-from statistics import median
-
 import polars as pl
 
-from slurm_io.analysis.holding import OWN_CAUSES, Held, Holding, find_holding
+from slurm_io.analysis.holding import (
+    OWN_CAUSES,
+    Held,
+    Holding,
+    find_holding,
+    largest_cause,
+    over_others,
+)
 from slurm_io.analysis.picture import Picture
 from slurm_io.analysis.rule_limits import Straggler
 from slurm_io.analysis.rules.base import (
@@ -88,31 +93,11 @@ class StragglerRank:
         if worst is None:
             share = holding.ranks[0].share
             return Answer("quiet", f"no rank held more than {share:.0%} of the lost time")
-        ratio = _over_others(picture, worst, holding.unit.procs)
+        ratio = over_others(picture.losses, picture.causes.rows, worst, holding.unit.procs)
         if ratio is not None and ratio < limits.over_others:
             reason = f"{worst.who} waits {ratio:.1f} times as long as the other ranks, no more"
             return Answer("quiet", reason)
         return Answer("fired", findings=(_finding(picture, worst, holding, lost, limits),))
-
-
-def _over_others(picture: Picture, worst: Held, procs: tuple[int, ...]) -> float | None:
-    """Its ranks' data waits over those of the others (medians); None where it holds them by saves,
-    or nobody else waits at all.
-
-    Whoever is last by a hair's breadth holds the step, and it would be the same one every time.
-    """
-    if _largest_cause(picture, worst) == "ckpt":
-        return None
-    own = pl.sum_horizontal(f"l_{cause}" for cause in OWN_CAUSES if cause != "ckpt")
-    sums = picture.causes.rows.group_by("proc").agg(own.sum().alias("own"))
-    waits = dict(sums.select("proc", "own").iter_rows())
-    others = [waits.get(proc, 0.0) for proc in procs if proc not in worst.procs]
-    usual = median(others) if others else 0.0
-    return median(waits.get(proc, 0.0) for proc in worst.procs) / usual if usual > 0 else None
-
-
-def _largest_cause(picture: Picture, worst: Held) -> str:
-    return max(OWN_CAUSES, key=lambda name: _of_cause(picture, worst, name))
 
 
 def _finding(
@@ -120,7 +105,7 @@ def _finding(
 ) -> Finding:
     by_proc, procs = picture.timeline.by_proc, holding.unit.procs
     members = [by_proc[proc] for proc in worst.procs]
-    cause = _largest_cause(picture, worst)
+    cause = largest_cause(picture.losses, worst)
     samples = _samples(picture, worst, procs)
     agrees = samples is not None and samples >= limits.over_fair * worst.fair
     text = (
@@ -154,11 +139,6 @@ def _finding(
         "part of the data, if it stays with the node, at the node",
         commands=_commands(picture, nodes),
     )
-
-
-def _of_cause(picture: Picture, worst: Held, cause: str) -> float:
-    steps = picture.losses.unit_steps.filter(pl.col("holder").is_in(worst.procs))
-    return float(steps[f"l_{cause}"].sum())
 
 
 def _samples(picture: Picture, worst: Held, procs: tuple[int, ...]) -> float | None:

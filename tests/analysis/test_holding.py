@@ -54,6 +54,12 @@ def test_equal_ranks_hold_in_turn() -> None:
     assert held["text"].startswith("the ranks in turn; most by ")
 
 
+def test_ranks_that_wait_alike_are_not_held_by_the_one_that_is_last_by_a_hair() -> None:
+    held = holder(lambda r, k: 0.05 + (0.00001 if r == 3 else 0))
+    assert held["level"] == "in turn"
+    assert held["text"] == "no rank in particular: all 8 wait alike"
+
+
 def test_two_ranks_are_enough_to_be_held() -> None:
     held = holder(lambda r, k: 0.04 * r, ranks=2, nodes=2)
     assert (held["level"], held["rank"], held["node"]) == ("rank", 1, "n2")
