@@ -66,6 +66,31 @@ def test_gradient_accumulation_is_one_step_of_several_batches() -> None:
     assert (process.steps, process.batches, process.eval_s) == (20, 80, 0)
 
 
+def test_a_loop_that_is_one_batch_ahead_loses_no_step_where_a_pass_ends() -> None:
+    """accelerate fetches the next batch before it hands one out: two come before a pass's first
+    step, and its last two steps follow one another."""
+    rank = one_rank()
+    for epoch in range(5):
+        rank.batch(0.01, index=0, epoch=epoch)
+        for k in range(1, 20):
+            rank.batch(0.01, index=k, epoch=epoch)
+            rank.compute(0.05)
+        rank.compute(0.05)
+        rank.event("epoch_end", 0.0)
+    [process] = timeline_of(rank).processes
+    assert (process.steps, process.batches) == (99, 100)  # no batch comes behind the very last
+
+
+def test_two_optimizers_make_one_step_of_a_batch() -> None:
+    rank = one_rank()
+    for k in range(60):
+        rank.batch(0.01, index=k)
+        rank.compute(0.05)
+        rank.compute(0.01)
+    [process] = timeline_of(rank).processes
+    assert (process.steps, process.batches) == (60, 60)
+
+
 def test_without_an_optimizer_every_loader_trains() -> None:
     rank = one_rank()
     for k in range(50):
