@@ -31,6 +31,7 @@ SCENARIOS = (
         slow_places=DATA,
         tolerance=BY_STACKS,
         hook=False,
+        is_long=True,
     ),
     Scenario(
         name="hook-absent-cpu-decode",
