@@ -47,7 +47,7 @@ SCENARIOS = (
     Scenario(
         name="hook-absent-fast",
         why="As healthy, seen by stacks alone: few windows, but no process ever waits for storage.",
-        train=steps(2000, compute_ms=50, batch=4, workers=2),
+        train=steps(4000, compute_ms=50, batch=4, workers=2),
         verdicts=NOT_ILL,
         quiet=RULES,
         tolerance=BY_STACKS,
