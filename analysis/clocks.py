@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from slurm_io.analysis.batches import NS
+from slurm_io.analysis.in_step import median_of
 from slurm_io.analysis.lockstep import Unit, all_beats
 from slurm_io.analysis.thresholds import Lockstep
 from slurm_io.analysis.timeline import Timeline
@@ -92,7 +93,7 @@ def _of_unit(starts: pl.DataFrame, known: Sequence[str]) -> list[Offset]:
     nodes = sorted(by_node)
     reference = next((node for node in nodes if node in known), None)
     if reference is None:
-        rough = {node: _median(_apart(by_node[node], by_node[nodes[0]])) for node in nodes}
+        rough = {node: median_of(_apart(by_node[node], by_node[nodes[0]])) for node in nodes}
         reference = sorted(nodes, key=lambda node: rough[node])[(len(nodes) - 1) // 2]
     own = _of_ranks(starts)
     found = []
@@ -102,9 +103,9 @@ def _of_unit(starts: pl.DataFrame, known: Sequence[str]) -> list[Offset]:
             continue
         third = len(apart) // 3
         span = float((apart.quantile(0.9) or 0.0) - (apart.quantile(0.1) or 0.0))
-        moved = abs(_median(apart[-third:]) - _median(apart[:third]))
+        moved = abs(median_of(apart[-third:]) - median_of(apart[:third]))
         uncertainty = span / 2 + moved + max(own[node], own[reference])
-        found.append(Offset(node, reference, _median(apart), uncertainty, len(apart)))
+        found.append(Offset(node, reference, median_of(apart), uncertainty, len(apart)))
     return found
 
 
@@ -160,8 +161,3 @@ def of_procs(timeline: Timeline) -> pl.Expr:
     """The node of each row's proc."""
     nodes = {process.proc: process.node for process in timeline.processes}
     return pl.col("proc").replace_strict(nodes, default="", return_dtype=pl.String)
-
-
-def _median(series: pl.Series) -> float:
-    middle = series.median()
-    return float(middle) if isinstance(middle, (int, float)) else 0.0

@@ -62,7 +62,7 @@ class Beats:
     @cached_property
     def usual_s(self) -> float:
         """Median step."""
-        return _median(self.frame["gross_s"])
+        return median_of(self.frame["gross_s"])
 
 
 def beats_of(steps: pl.DataFrame, node: str) -> Beats:
@@ -103,7 +103,7 @@ def keeps_step(mine: Beats, other: Beats, shift: int, limits: Lockstep, others: 
     enough = max(limits.min_common_steps, limits.min_common_share * mine.frame.height)
     if both.height < enough:
         return False
-    usual_ns = _median(both["gross_s_other"]) * NS
+    usual_ns = median_of(both["gross_s_other"]) * NS
     apart = (both["at"] - both["at_other"]).cast(pl.Float64)
     if not _at_one_time(apart, both["at_other"], usual_ns, mine.node == other.node):
         return False
@@ -127,7 +127,7 @@ def _side_by_side(mine: Beats, other: Beats, shift: int) -> pl.DataFrame:
 
 def _at_one_time(apart: pl.Series, at: pl.Series, usual_ns: float, same_clock: bool) -> bool:
     """One node has one clock; between nodes it may be off by less than half of what we share."""
-    middle = abs(_median(apart))
+    middle = abs(median_of(apart))
     if same_clock:
         return middle <= _OF_THE_SAME_NODE_STEPS * usual_ns
     return middle <= 0.5 * (int(at[-1]) - int(at[0]))
@@ -138,8 +138,8 @@ def _without_drift(apart: pl.Series, at: pl.Series) -> pl.Series:
     third = len(apart) // 3
     if third < _LEAST_WANDERING // 4:
         return apart
-    span = float(_median(at[-third:].cast(pl.Float64)) - _median(at[:third].cast(pl.Float64)))
-    rate = (_median(apart[-third:]) - _median(apart[:third])) / span if span > 0 else 0.0
+    span = float(median_of(at[-third:].cast(pl.Float64)) - median_of(at[:third].cast(pl.Float64)))
+    rate = (median_of(apart[-third:]) - median_of(apart[:third])) / span if span > 0 else 0.0
     if not 0 < abs(rate) <= _DRIFT:
         return apart
     return apart - (at - int(at[0])).cast(pl.Float64) * rate
@@ -179,9 +179,10 @@ def _variance(moves: pl.Series) -> float:
 
 
 def _within(series: pl.Series) -> float:
-    return float((series - _median(series)).abs().quantile(_QUANTILE) or 0.0)
+    return float((series - median_of(series)).abs().quantile(_QUANTILE) or 0.0)
 
 
-def _median(series: pl.Series) -> float:
+def median_of(series: pl.Series) -> float:
+    """Of numbers; 0 where there are none."""
     middle = series.median()
     return float(middle) if isinstance(middle, (int, float)) else 0.0
