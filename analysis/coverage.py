@@ -14,6 +14,7 @@ from slurm_io.analysis.log_check import LogCheck
 from slurm_io.analysis.outside import is_attached, outside, ranks_told
 from slurm_io.analysis.picture import Picture
 from slurm_io.analysis.rules.base import Answer
+from slurm_io.analysis.slowed import slowed
 from slurm_io.analysis.stack_check import check_stacks
 from slurm_io.analysis.unseen import unseen
 
@@ -48,7 +49,10 @@ def coverage(
             *_nodes(picture),
             *_clocks(picture),
             *_sources(picture),
-            *(Missing(what, why) for what, why in (*unseen(store), *went_back(store))),
+            *(
+                Missing(what, why)
+                for what, why in (*unseen(store), *went_back(store), *slowed(store))
+            ),
             *_hook(picture),
             *(Missing(what, why) for what, why in picture.tables.damage),
             *unanswered(answers),

@@ -3,7 +3,8 @@
 Two independent counters: samples of where the processes slept, and the kernel's counts of read
 calls, major faults and bytes. Their quotient is what one read really cost, on any file system,
 with nothing read from the file system itself. Read calls on pipes count too, which makes the
-quotient smaller, never larger.
+quotient smaller, never larger. Start-up is left out: a process that imports reads a thousand small
+files from memory, and one look that finds it in storage would count them all.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from slurm_io.analysis.batches import NS
 from slurm_io.analysis.causes import Causes
 from slurm_io.analysis.inputs import Tables
 from slurm_io.analysis.process_table import loader_processes
+from slurm_io.analysis.samples import between_waits
 
 _PROCESS_COLUMNS = (
     "mono_ns", "interval_ns", "rank", "role", "majflt", "syscr", "rchar_bytes", "read_bytes",
@@ -23,6 +25,7 @@ _PROCESS_COLUMNS = (
 )  # fmt: skip
 _KEYS = ["node", "rank", "role", "sec"]
 _LEAST_STORAGE_S = 0.3
+_OFTEN = 0.5
 _LONG_S, _MOST_SHARE = 0.5, 0.5
 _MOST_SECONDS = 60  # of one row: what it covers beyond that is left out
 
@@ -47,7 +50,7 @@ def read_latency(tables: Tables, causes: Causes) -> ReadLatency | None:
 
 
 def _read_latency(tables: Tables, causes: Causes) -> ReadLatency | None:
-    waits = _where_it_was_long(_storage_seconds(causes.samples))
+    waits = _where_it_was_long(_storage_seconds(between_waits(causes.samples, causes.evidence)))
     if waits.is_empty():
         return None
     counts = _counts(tables, causes, waits)
@@ -82,10 +85,11 @@ def latency_by_second(tables: Tables, causes: Causes) -> pl.DataFrame:
     waits = _storage_seconds(causes.samples).group_by("node", "sec").agg(pl.col("storage_s").sum())
     raw = loader_processes(tables, causes.every).select("node", *_PROCESS_COLUMNS)
     placed = _covered(raw.filter(pl.col("interval_ns") > 0), causes.phases)
+    # A pass may look at a part of the ranks only: of the others calls do not count either.
+    looked = causes.samples.select(_KEYS).unique()
+    placed = placed.drop_nulls("syscr").join(looked, on=_KEYS, how="semi")
     calls = ((pl.col("syscr") + pl.col("majflt").fill_null(0)) / pl.col("n_sec")).sum()
-    seconds = placed.drop_nulls("syscr").group_by("node", "sec").agg(calls.alias("calls"))
-    looked = causes.samples.select("node", "sec").unique()
-    seconds = seconds.join(looked, on=["node", "sec"], how="semi")
+    seconds = placed.group_by("node", "sec").agg(calls.alias("calls"))
     both = seconds.filter(pl.col("calls") > 0).join(waits, on=["node", "sec"], how="left")
     storage_s = pl.col("storage_s").fill_null(0.0)
     told_s = pl.when(storage_s >= _LEAST_STORAGE_S).then(storage_s).otherwise(0.0)
@@ -117,11 +121,12 @@ def _counts(tables: Tables, causes: Causes, waits: pl.DataFrame) -> pl.DataFrame
     `waits`; a row (`row` numbers it) comes once for each of those seconds.
 
     A row can cover many seconds, and counts as a whole, which makes the quotient smaller, never
-    larger. Where only each so many-th second of the waits was looked at, that part of it counts.
+    larger. Where only each so many-th second was looked at, that part of it counts.
     """
     raw = loader_processes(tables, causes.every).select("node", *_PROCESS_COLUMNS)
     placed = _covered(raw.filter(pl.col("interval_ns") > 0), causes.phases)
-    weight = 1.0 if causes.every == 1 else pl.max_horizontal(1 / pl.col("n_sec"), 1 / causes.every)
+    placed = placed.join(_looked_parts(placed, causes.samples), on="row")
+    weight = pl.col("part")
     here = placed.join(waits.select(_KEYS), on=_KEYS, how="semi")
     return here.select(
         *_KEYS,
@@ -131,6 +136,19 @@ def _counts(tables: Tables, causes: Causes, waits: pl.DataFrame) -> pl.DataFrame
         (pl.max_horizontal("rchar_bytes", "read_bytes") * weight).alias("moved"),
         pl.col("blkio_delay_ns") * weight,
     )
+
+
+def _looked_parts(placed: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
+    """(row, part): of the seconds of each row the part that was looked at; 1 where the rank was
+    looked at in most seconds, as it is while the sampler need not go slowly."""
+    who = _KEYS[:-1]
+    looked = samples.select(_KEYS).unique()
+    span = pl.col("sec").max() - pl.col("sec").min() + 1
+    often = looked.group_by(who).agg((pl.len() >= _OFTEN * span).alias("often"))
+    seen = placed.join(looked, on=_KEYS, how="semi").join(often, on=who)
+    looked_at = pl.len() / pl.col("n_sec").first()
+    part = pl.when(pl.col("often").first()).then(1.0).otherwise(looked_at)
+    return seen.group_by("row").agg(part.alias("part"))
 
 
 def _covered(rows: pl.DataFrame, phases: pl.DataFrame) -> pl.DataFrame:

@@ -77,12 +77,13 @@ def _mounts(samples: pl.DataFrame, total: int) -> list[dict[str, Any]]:
 
 
 def _most_at_once(samples: pl.DataFrame) -> int:
-    """Processes of this role on all nodes, at the moment when they were most."""
+    """Processes of this role on all nodes, each rank at the moment when it had most: not all ranks
+    are looked at in every pass."""
     at_once = (
         samples.filter(pl.col("mount").is_null())
-        .group_by("node", "mono_ns")
+        .group_by("node", "rank", "mono_ns")
         .agg(pl.col("processes").sum())
-        .group_by("node")
+        .group_by("node", "rank")
         .agg(pl.col("processes").max())
     )
     return int(at_once["processes"].sum())

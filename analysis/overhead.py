@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from slurm_io.analysis.inputs import StoreView
+from slurm_io.analysis.slowed import pace_text
 
 
 def overhead(store: StoreView) -> dict[str, Any]:
@@ -37,9 +38,10 @@ def _sum(cost: dict[str, Any], *names: str) -> float | None:
 
 
 def _governor(costs: list[dict[str, Any]]) -> Any:
-    """The governor of the node that it slowed most."""
+    """The governor of the node that it slowed most, `text` in words what that left out."""
     found = [cost["governor"] for cost in costs if isinstance(cost.get("governor"), dict)]
-    return max(found, key=_level, default=None)
+    most = max(found, key=_level, default=None)
+    return None if most is None else {**most, "text": pace_text(most)}
 
 
 def _level(governor: dict[str, Any]) -> float:

@@ -79,6 +79,16 @@ def _rank_as_sampled(spans: pl.DataFrame, seen: pl.DataFrame) -> pl.DataFrame:
     return matched.with_columns(rank.alias("rank")).drop("hit", "only", "ranks")
 
 
+def between_waits(samples: pl.DataFrame, evidence: pl.DataFrame) -> pl.DataFrame:
+    """Those from the first to the last second of `evidence` (:func:`explain`): a process that
+    starts or ends reads and works as well, and that is no loading of batches."""
+    spans = evidence.group_by("proc").agg(
+        pl.col("sec").min().alias("from_sec"), pl.col("sec").max().alias("to_sec")
+    )
+    inside = pl.col("sec").is_between(pl.col("from_sec"), pl.col("to_sec"))
+    return samples.join(spans, on="proc").filter(inside).drop("from_sec", "to_sec")
+
+
 def explain(samples: pl.DataFrame, loaders: pl.DataFrame) -> pl.DataFrame:
     """Evidence of data waits by proc and second. `loaders`: (proc, loader, workers) that train."""
     waiting = samples.filter(pl.col("phase") == "data_wait")

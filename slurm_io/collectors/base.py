@@ -39,7 +39,7 @@ class Availability:
     reason: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Member:
     """One process of the job as the sampler knows it.
 

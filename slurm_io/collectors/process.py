@@ -1,14 +1,17 @@
 """The job's processes.
 
-Source: /proc/PID/stat and /proc/PID/io through kept descriptors; threads by state are not counted.
+Source: /proc/PID/stat, io and schedstat through kept descriptors; threads by state are not counted.
 Columns: schema.PROCESS. Counters are deltas since this process's previous row, `interval_ns` is the
 time since then: a process whose row held neither CPU time nor I/O nor faults rests, for two ticks,
 then for five, so that its next row covers all of that. When the governor slows this source, every
 process rests after every row: for the period it is slowed to on average, each for another time, so
 that no second is without rows and no reader that takes each so many-th second misses a process.
 Nothing is lost but what a resting process does in its last seconds of life.
+main_ns and queue_ns are of ranks and workers, in a row every few seconds, later every minute: means
+since the row before that has them.
 Needs: the same user or root for io (else those columns are null). blkio_delay_ns needs delay
-accounting (kernel.task_delayacct, off by default since Linux 5.14).
+accounting (kernel.task_delayacct, off by default since Linux 5.14), main_ns and
+queue_ns CONFIG_SCHED_INFO.
 Cost: about 40 µs a row with caches cold, half of it in the kernel; 2048 processes at most.
 """
 
@@ -20,16 +23,20 @@ import random
 import resource
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
 from operator import sub
 
 from slurm_io.collectors.base import COLLECTORS, Availability, Context, Member, Row, Tick
 from slurm_io.host.kept import KeptFile
 from slurm_io.host.pidstat import PidStat, parse_stat
 from slurm_io.host.read import read_optional_line
+from slurm_io.host.run_queue import RunQueue, RunShares
 
 _NS_PER_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _KEPT_SHARE_OF_DESCRIPTORS = 0.25
+_FILES_EACH = 3
 _MOST_WATCHED = 2048
 _FIRST_REST_NS = 1_500_000_000  # to the second tick from now, also when that comes early
 _LONGEST_REST_NS = 4_500_000_000
@@ -39,6 +46,7 @@ Io = tuple[int, int, int, int, int, int]
 """rchar, wchar, syscr, syscw, read_bytes, write_bytes, as the kernel lists them."""
 
 _NO_IO = (0,) * 6
+_NO_SHARES = (None, None)
 
 
 @dataclass(slots=True)
@@ -48,6 +56,7 @@ class _Watched:
     starttime: int
     stat_file: KeptFile
     io_file: KeptFile
+    queue: RunQueue
     keeps: bool
     mono_ns: int = 0
     raw_stat: bytes = b""
@@ -66,6 +75,7 @@ class _Watched:
     def close(self) -> None:
         self.stat_file.close()
         self.io_file.close()
+        self.queue.close()
 
 
 @COLLECTORS.register("process")
@@ -80,6 +90,9 @@ class ProcessCollector:
         self._watched: dict[int, _Watched] = {}
         self._members: Sequence[Member] = ()
         self._chosen: Sequence[Member] = ()
+        self._lively: list[tuple[Member, _Watched]] = []
+        self._resting: list[tuple[int, int, Member, _Watched]] = []
+        self._serial = count()
         self._most_left_out = 0
         self._io_refused = 0
         self._delay_counts = False
@@ -104,6 +117,7 @@ class ProcessCollector:
         if factor == 1:
             for watched in self._watched.values():
                 watched.rests_until_ns = 0
+            self._sort_anew()
 
     def collect(self, tick: Tick) -> list[Row]:
         """Rows of all members seen before; the first sight of a process only opens it."""
@@ -111,14 +125,23 @@ class ProcessCollector:
         if members is not self._members:
             self._members = members
             self._choose(members)
-        rows = []
-        for member in self._chosen:
-            watched = self._watched.get(member.pid) or self._watch(member)
-            if tick.mono_ns >= watched.rests_until_ns:
-                row = self._row(member, watched, tick)
-                if row is not None:
-                    rows.append(row)
-        return rows
+        now_ns = tick.mono_ns
+        rows = [self._row(member, watched, tick) for member, watched in self._lively]
+        while self._resting and self._resting[0][0] <= now_ns:
+            _due, _serial, member, watched = self._resting[0]
+            rows.append(self._row(member, watched, tick))
+            heappop(self._resting)
+            self._lively.append((member, watched))
+        self._send_to_rest(now_ns)
+        return [row for row in rows if row is not None]
+
+    def _send_to_rest(self, now_ns: int) -> None:
+        """Nobody is asked at a tick whether he still rests: a node has hundreds that do."""
+        for member, watched in self._lively:
+            if watched.rests_until_ns > now_ns:
+                entry = (watched.rests_until_ns, next(self._serial), member, watched)
+                heappush(self._resting, entry)
+        self._lively = [one for one in self._lively if one[1].rests_until_ns <= now_ns]
 
     def facts(self) -> dict[str, object]:
         """Processes watched, left out (at most at a time) and refused; whether delays count."""
@@ -142,6 +165,16 @@ class ProcessCollector:
             self._most_left_out = max(self._most_left_out, len(members) - len(chosen))
         self._chosen = chosen
         self._forget_all_but(chosen)
+        self._sort_anew()
+
+    def _sort_anew(self) -> None:
+        """All as if they had just been looked at: who rests goes on resting."""
+        self._resting = []
+        self._lively = [
+            (member, self._watched.get(member.pid) or self._watch(member))
+            for member in self._chosen
+        ]
+        self._send_to_rest(0)
 
     def _forget_all_but(self, members: Iterable[Member]) -> None:
         living = {member.pid: member.starttime for member in members}
@@ -151,9 +184,9 @@ class ProcessCollector:
     def _watch(self, member: Member) -> _Watched:
         folder = self._context.proc_root / str(member.pid)
         keeps = len(self._watched) < self._most_kept
-        watched = _Watched(
-            member.starttime, KeptFile(folder / "stat"), KeptFile(folder / "io"), keeps
-        )
+        files = KeptFile(folder / "stat"), KeptFile(folder / "io")
+        queue = RunQueue(folder, self._chance)
+        watched = _Watched(member.starttime, *files, queue, keeps)
         self._watched[member.pid] = watched
         return watched
 
@@ -164,6 +197,9 @@ class ProcessCollector:
         io = self._read_io(watched)
         old_stat, old_io, old_ns = watched.stat, watched.io, watched.mono_ns
         watched.stat, watched.io, watched.mono_ns = stat, io, tick.mono_ns
+        shares = None
+        if tick.mono_ns >= watched.queue.due_ns and member.role != "other":
+            shares = watched.queue.shares(tick.mono_ns)
         if not watched.keeps:
             watched.close()
         if old_stat is None or tick.mono_ns <= old_ns:
@@ -176,9 +212,11 @@ class ProcessCollector:
             watched.rests_until_ns = max(
                 watched.rests_until_ns, tick.mono_ns + self._slowed_rest_ns()
             )
-        head = (tick.ts_ns, tick.mono_ns, tick.mono_ns - old_ns, member.pid, member.starttime)
+        interval_ns = tick.mono_ns - old_ns
+        head = (tick.ts_ns, tick.mono_ns, interval_ns, member.pid, member.starttime)
         who = (member.rank, member.role, stat.comm)
-        return head + who + self._stat_cells(old_stat, stat) + _io_cells(old_io, io)
+        run_cells = _NO_SHARES if shares is None else _run_cells(shares, interval_ns)
+        return head + who + self._stat_cells(old_stat, stat) + _io_cells(old_io, io) + run_cells
 
     def _slowed_rest_ns(self) -> int:
         mean_ns = int(self._factor * self.period_s * 1e9)
@@ -249,7 +287,11 @@ def _io_cells(old: Io | None, new: Io | None) -> Row:
     return grown if min(grown) >= 0 else tuple(max(0, growth) for growth in grown)
 
 
+def _run_cells(shares: RunShares, interval_ns: int) -> Row:
+    return round(shares.ran * interval_ns), round(shares.queued * interval_ns)
+
+
 def _most_kept_processes() -> int:
-    """How many processes may keep their two files open; the others are opened at each row."""
+    """How many processes may keep their files open; the others are opened at each row."""
     soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return int(soft * _KEPT_SHARE_OF_DESCRIPTORS / 2)
+    return int(soft * _KEPT_SHARE_OF_DESCRIPTORS / _FILES_EACH)

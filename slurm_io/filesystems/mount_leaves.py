@@ -7,6 +7,7 @@ only when nothing below it counts (its file is on a network or in memory).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -35,6 +36,7 @@ class MountLeaves:
 
     def __init__(self, proc_root: Path, sys_root: Path, devices: BlockDevices) -> None:
         self._proc_root = proc_root
+        self._root = os.fspath(proc_root)
         self._sys_root = str(sys_root)
         self._devices = devices
         self._hashes: tuple[int, ...] = ()
@@ -92,7 +94,7 @@ class MountLeaves:
 
     def _namespace(self, who: str) -> str | None:
         try:
-            return str((self._proc_root / who / "ns/mnt").readlink())
+            return os.readlink(f"{self._root}/{who}/ns/mnt")  # noqa: PTH115 - one a process
         except OSError:
             return None
 

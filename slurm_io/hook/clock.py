@@ -6,13 +6,17 @@ code that is not touched is what counts then, and storing words touches half of 
 
 Only the outermost timed call of a thread counts: a watched loader that asks a DataLoader, or a
 dataset that calls torch.load, gives one record.
+
+Where the waiting thread reads by itself, what it waited is its own time, and the kernel knows to
+the ns how much of that it worked: a look from outside finds a thread ready that only wakes, and a
+reader wakes often. Asking costs two system calls, so it is done behind a wait that was long.
 """
 
 from __future__ import annotations
 
 import functools
 from _thread import get_ident
-from time import monotonic_ns
+from time import monotonic_ns, thread_time_ns
 
 from . import record, text
 from .gpu_idle import GPU, cuda_module
@@ -31,6 +35,8 @@ _MASK = record.N_RECORDS - 1
 _UNKNOWN_WORD = 0xFFFFFFFFFFFFFFFF  # record.UNKNOWN
 _FIRST_BIT = record.FIRST << 8
 _CUDA_BIT = record.CUDA << 8
+SHORTEST_NS = 200_000
+"""Behind a shorter wait the thread's CPU time is not asked for: it costs 1 µs."""
 
 
 class EpochClock:
@@ -38,7 +44,7 @@ class EpochClock:
 
     __slots__ = (
         "loader_id", "thread", "on_main", "index", "batch_word", "wait_word", "gpu",
-        "look_at",
+        "look_at", "reads_itself", "counts_cpu",
         "_loader", "_flags", "_epoch", "_ended", "_has_gpu",
     )  # fmt: skip
 
@@ -50,6 +56,8 @@ class EpochClock:
         self.batch_word = 0
         self.look_at = loader.padding.first_at  # index of the batch to look at next
         self.wait_word = record.DATA_WAIT | loader.loader_id << 32
+        self.reads_itself = False  # on the main thread, without worker processes
+        self.counts_cpu = False  # in the next wait
         self.gpu: GpuIdle | None = None  # on the main thread, with a torch made for GPUs
         self._loader = loader
         self._flags = loader.flags | record.FIRST
@@ -122,6 +130,9 @@ class EpochClock:
         self.on_main = thread == SESSION.main_thread
         flags = self._flags if self.index == 0 else self._flags & ~record.FIRST
         flags |= 0 if self.on_main else record.OFF_MAIN
+        has_room = self.loader_id <= record.OWN_LOADERS
+        self.reads_itself = self.on_main and has_room and not flags & record.WORKERS
+        self.counts_cpu = False
         self.gpu = GPU if self.on_main and self._has_gpu else None
         seen_cuda = _CUDA_BIT if GPU.in_use else 0
         self.batch_word = (
@@ -137,7 +148,7 @@ def wrap_next(
 
     `adopt` gives a clock, or None, to an object that has none yet. Raises what `original` raises.
     """
-    session, busy, now_ns = SESSION, _BUSY, monotonic_ns
+    session, busy, now_ns, own_cpu_ns = SESSION, _BUSY, monotonic_ns, thread_time_ns
 
     @functools.wraps(original)
     def timed_next(self: Any) -> Any:
@@ -163,6 +174,7 @@ def wrap_next(
                 words = ring.words
                 words[5] = start_ns
                 words[4] = clock.wait_word
+            cpu_ns = own_cpu_ns() if clock.counts_cpu else 0
         except BaseException as error:
             give_up(thread, error)
             return original(self)
@@ -176,6 +188,13 @@ def wrap_next(
             ring = session.ring
             if ring is not None:  # not turned off meanwhile, nor a forked child
                 idle = _UNKNOWN_WORD if gpu is None else gpu.end(ring, clock, start_ns, end_ns)
+                if clock.reads_itself:
+                    is_long = end_ns - start_ns >= SHORTEST_NS
+                    if is_long and clock.counts_cpu:
+                        own = record.OWN_WORD - 2 + clock.loader_id * 2
+                        ring.words[own] += end_ns - start_ns
+                        ring.words[own + 1] += own_cpu_ns() - cpu_ns
+                    clock.counts_cpu = is_long
                 i = next(ring.numbers)
                 number = i + 1
                 index = clock.index

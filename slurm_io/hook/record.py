@@ -21,6 +21,8 @@ STATE = struct.Struct("<I")
 ALIVE, CLOSED = 1, 2
 # Counters of the GPU-side measuring, as words of 8 bytes of the header.
 GPU_DROPPED_WORD, GPU_SKIPPED_WORD, GPU_FAILED_WORD = 8, 9, 10
+# Waits of loaders that read in the waiting thread: time and CPU time so far, of loader 1, 2, ...
+OWN_WORD, OWN_LOADERS = 16, 24
 GREETING_OFFSET = 512
 GREETING_BYTES = HEADER_BYTES - GREETING_OFFSET
 

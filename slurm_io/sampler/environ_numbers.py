@@ -22,7 +22,7 @@ NUMBERED_BY = {LAUNCHER: "launcher", STEP: "task", BATCH: "batch script", 0: Non
 """As meta.json calls them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Told:
     """What one process's environment says. `trust` 0: no number."""
 

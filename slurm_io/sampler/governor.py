@@ -1,15 +1,22 @@
 """Keeps the sampler's own CPU time under its budget by slowing its dearest source first.
 
-What can be slowed: the rate of waits passes, the period of process discovery, and the period of
-every collector (:data:`FACTORS`). What cannot: draining the rings, writing. The share of one core
-is averaged over a window of up to 20 s that starts anew with each change. Going slower takes 5 s of
-evidence; then the dearest source goes one pace slower, and again the dearest of those that remain,
-until what they are expected to cost fits the budget. Going faster takes 20 s below the budget with
-room for what it is expected to add; each failed attempt to go faster doubles the wait for the next.
+What can be slowed (:mod:`.paces`): the rate of waits passes, the period of process discovery, how
+often a hook ring is drained, and the period of every collector. What cannot: writing. The share of
+one core is averaged over a window of up to 20 s that starts anew with each change. Going slower
+takes 5 s of evidence (2 s when it is far above); then the dearest source goes one pace slower, and
+again the dearest of those that remain, until what they are expected to cost fits the budget. Going
+faster takes 20 s below the budget with room for what it is expected to add; each failed attempt to
+go faster doubles the wait for the next.
 
 Waits are the evidence: they go below two passes a second only when every other source has slowed
-down and they alone still cost a third of the budget. Once they are slowed, ranks that compute are
-looked at less often than those that wait (:attr:`Pace.hold_s`).
+down and they alone still cost a third of the budget. Where that is not enough, the node is large:
+then all sources go further, the dearest first, as low as the budget asks. Where the others alone
+are over it, so that it is out of reach, waits keep their third. Once they are slowed, ranks that
+compute are looked at less often than those that wait (:attr:`Pace.hold_s`), and below one pass a
+second a pass looks at a part of the ranks (:attr:`Pace.turns`).
+
+A budget that cannot be kept with every source at its slowest is told: ``out_of_reach`` in
+:meth:`Governor.to_dict`.
 
 What was spent below the budget may be spent later, and every job starts with a small credit: the
 few samples of a short job are all the evidence there will be, while over a long job the credit
@@ -20,8 +27,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
+
+from slurm_io.sampler.paces import (
+    DISCOVERY,
+    LAST_FAIR_WAITS,
+    WAITS,
+    Pace,
+    last_easy,
+    pace_of,
+    relative,
+    steps,
+)
 
 _WINDOW_S = 20.0
 _EVIDENCE_S = 5.0
@@ -32,32 +50,8 @@ _RESERVED_FOR_WAITS = 1 / 3
 _FIRST_PATIENCE_S = 20.0
 _LONGEST_PATIENCE_S = 640.0
 _MOST_CHANGES_KEPT = 100
-_HOLD_S = 2.0
+_URGENT_TIMES, _URGENT_EVIDENCE_S = 5.0, 2.0
 CREDIT_S = 0.3  # 0.3 % of one core over 100 s
-
-WAITS, DISCOVERY = "waits", "discovery"
-_WAITS_HZ = (20.0, 10.0, 5.0, 3.0, 2.0, 1.0, 0.5, 0.25)
-_LAST_EASY = _WAITS_HZ.index(2.0)
-_DISCOVERY_PERIODS_S = (1.0, 2.0, 4.0, 8.0)
-FACTORS = (1, 2, 5, 10)
-"""Paces of a collector, fastest first: factors on its period."""
-
-
-@dataclass(frozen=True)
-class Pace:
-    """How fast the sources go. `factors`: collector -> factor on its period, where it is not 1.
-
-    `hold_s`: for so long the last look at a rank in its step stands for the next ones.
-    """
-
-    waits_hz: float
-    discovery_period_s: float = 1.0
-    factors: Mapping[str, int] = field(default_factory=dict)
-    hold_s: float = 0.0
-
-    def factor(self, collector: str) -> int:
-        """By how much that collector's period is stretched."""
-        return self.factors.get(collector, 1)
 
 
 @dataclass(frozen=True)
@@ -75,7 +69,7 @@ class Governor:
         self._budget = budget_share
         self._most_waits_hz = most_waits_hz
         # A step above what was asked for would change nothing: begin at the last that is not.
-        asked = sum(1 for step in _WAITS_HZ if step >= most_waits_hz) - 1
+        asked = sum(1 for step in steps(WAITS) if step >= most_waits_hz) - 1
         self._fastest_waits = max(0, asked)
         self._levels = {WAITS: self._fastest_waits, DISCOVERY: 0}
         self._start_s: float | None = None
@@ -86,6 +80,9 @@ class Governor:
         self._sped_up_at = float("-inf")
         self._changes: list[dict[str, Any]] = []
         self._n_changes = 0
+        self._share: float | None = None
+        self._is_at_its_end = False
+        self._out_of_reach_s = 0.0
         self.pace = self._pace()
 
     def update(self, now_s: float, cpu_s: float, by_source: Mapping[str, float]) -> bool:
@@ -97,38 +94,39 @@ class Governor:
         self._remember(_Reading(now_s, cpu_s, dict(by_source)))
         first = self._window[0]
         span_s = now_s - first.at_s
-        if span_s < _EVIDENCE_S:
+        share = (cpu_s - first.cpu_s) / span_s if span_s > 0 else 0.0
+        is_urgent = share > _URGENT_TIMES * self._budget and span_s >= _URGENT_EVIDENCE_S
+        if span_s < _EVIDENCE_S and not is_urgent:
             return False
-        share = (cpu_s - first.cpu_s) / span_s
+        self._share = share
         if share > self._budget and self._balance_s < 0:
             return self._slow_down(now_s, share)
+        self._is_at_its_end = False
         return share < self._budget and span_s >= _WINDOW_S - 1 and self._speed_up(now_s, share)
 
     def to_dict(self) -> dict[str, Any]:
         """``governor`` of self.json; the last changes with their monotonic time and reason.
 
-        ``paces`` are those of the sources that are slower than they could be: passes a second,
-        seconds, or the factor on the period.
+        ``paces`` are those of the sources that are slower than they could be: looks a second at a
+        process, seconds, or the factor on the period. ``share``: of one core, lately; None in the
+        first seconds. ``out_of_reach``: that is above the budget and nothing more can be slowed;
+        ``out_of_reach_s`` for how long it was so in all.
         """
         slowed = [name for name in self._levels if self._levels[name] > self._fastest(name)]
         return {
             "budget_share": self._budget,
             "level": sum(self._levels[name] - self._fastest(name) for name in slowed),
-            "paces": {name: _steps(name)[self._levels[name]] for name in slowed},
+            "paces": {name: steps(name)[self._levels[name]] for name in slowed},
+            "share": None if self._share is None else round(self._share, 6),
+            "out_of_reach": self._is_at_its_end,
+            "out_of_reach_s": round(self._out_of_reach_s, 1),
             "changes": list(self._changes),
             "changes_total": self._n_changes,
         }
 
     def _pace(self) -> Pace:
-        levels = dict(self._levels)
-        waits = levels.pop(WAITS)
-        discovery = levels.pop(DISCOVERY)
-        return Pace(
-            waits_hz=min(_WAITS_HZ[waits], self._most_waits_hz),
-            discovery_period_s=_DISCOVERY_PERIODS_S[discovery],
-            factors={name: FACTORS[level] for name, level in levels.items() if level},
-            hold_s=_HOLD_S if waits > self._fastest_waits else 0.0,
-        )
+        is_slowed = self._levels[WAITS] > self._fastest_waits
+        return pace_of(self._levels, self._most_waits_hz, is_slowed)
 
     def _fastest(self, name: str) -> int:
         return self._fastest_waits if name == WAITS else 0
@@ -139,6 +137,8 @@ class Governor:
             allowed_s = self._budget * (reading.at_s - last.at_s)
             spent_s = reading.cpu_s - last.cpu_s
             self._balance_s = min(CREDIT_S, self._balance_s + allowed_s - spent_s)
+            if self._is_at_its_end:
+                self._out_of_reach_s += reading.at_s - last.at_s
         self._window.append(reading)
         while reading.at_s - self._window[0].at_s > _WINDOW_S:
             self._window.popleft()
@@ -146,15 +146,20 @@ class Governor:
     def _slow_down(self, now_s: float, share: float) -> bool:
         """The dearest source one pace slower, and so on until the rest should fit the budget."""
         costs, levels, expected = self._costs(), dict(self._levels), share
+        went_easily = False
         while expected > self._budget:
-            source = self._dearest(costs, levels)
+            source = self._dearest_easy(costs, levels)
+            went_easily |= source is not None
+            if source is None and not went_easily:  # else see first what that has brought
+                source = self._dearest(costs, levels, expected)
             if source is None:
                 break
             before = costs[source]
-            costs[source] = before * _relative(source, levels.get(source, 0))
+            costs[source] = before * relative(source, levels.get(source, 0))
             expected -= before - costs[source]
             levels[source] = levels.get(source, 0) + 1
         slowed = {name: level for name, level in levels.items() if level != self._level(name)}
+        self._is_at_its_end = not slowed
         if not slowed:
             return False
         if now_s - self._sped_up_at < _LONGEST_PATIENCE_S:
@@ -173,34 +178,50 @@ class Governor:
             for name, spent_s in last.by_source.items()
         }
 
-    def _dearest(self, costs: Mapping[str, float], levels: Mapping[str, int]) -> str | None:
-        """The source that costs most among those that can still go slower."""
-        open_to_all = {
-            name: cost
-            for name, cost in costs.items()
-            if cost > _WORTH_SLOWING * self._budget
-            and levels.get(name, 0) < (_LAST_EASY if name == WAITS else len(_steps(name)) - 1)
-        }
-        if open_to_all:
-            return max(open_to_all, key=lambda name: open_to_all[name])
-        is_dear = costs.get(WAITS, 0.0) > _RESERVED_FOR_WAITS * self._budget
-        return WAITS if is_dear and levels[WAITS] < len(_WAITS_HZ) - 1 else None
+    def _dearest_easy(self, costs: Mapping[str, float], levels: Mapping[str, int]) -> str | None:
+        """The source that costs most among those that can still go slower while a node is small."""
+        worth = self._worth(costs)
+        easy = [name for name in worth if levels.get(name, 0) < last_easy(name)]
+        if easy:
+            return max(easy, key=lambda name: worth[name])
+        is_dear = worth.get(WAITS, 0.0) > _RESERVED_FOR_WAITS * self._budget
+        return WAITS if is_dear and levels[WAITS] < LAST_FAIR_WAITS else None
+
+    def _dearest(
+        self, costs: Mapping[str, float], levels: Mapping[str, int], expected: float
+    ) -> str | None:
+        """The same among all. `expected`: share of all sources at these levels."""
+        worth = self._worth(costs)
+        left = {n: cost for n, cost in worth.items() if levels.get(n, 0) < len(steps(n)) - 1}
+        own = costs.get(WAITS, 0.0)
+        if expected - own >= self._budget and own <= _RESERVED_FOR_WAITS * self._budget:
+            left.pop(WAITS, None)  # without any waits it would not be kept either
+        return max(left, key=lambda name: left[name], default=None)
+
+    def _worth(self, costs: Mapping[str, float]) -> dict[str, float]:
+        return {n: cost for n, cost in costs.items() if cost > _WORTH_SLOWING * self._budget}
 
     def _speed_up(self, now_s: float, share: float) -> bool:
-        """One source one pace faster, if what that is expected to cost leaves room: the waits when
-        they can, for they are the evidence, else the first that does."""
+        """One source one pace faster, if what that is expected to cost leaves room: those that went
+        furthest first, then the waits when they can, for they are the evidence."""
         if now_s - self._changed_at < self._patience_s:
             return False
         costs = self._costs()
-        for name, level in self._levels.items():
+        slowest_first = sorted(self._levels, key=lambda name: not self._is_beyond_easy(name))
+        for name in slowest_first:
+            level = self._levels[name]
             if level == self._fastest(name):
                 continue
-            more = costs.get(name, 0.0) * (1 / _relative(name, level - 1) - 1)
+            more = costs.get(name, 0.0) * (1 / relative(name, level - 1) - 1)
             if share + more <= _ROOM * self._budget:
                 self._sped_up_at = now_s
                 self._change({name: level - 1}, now_s, share)
                 return True
         return False
+
+    def _is_beyond_easy(self, name: str) -> bool:
+        last = LAST_FAIR_WAITS if name == WAITS else last_easy(name)
+        return self._levels[name] > last
 
     def _level(self, name: str) -> int:
         return self._levels.get(name, 0)
@@ -213,8 +234,8 @@ class Governor:
             {
                 "mono_s": round(now_s, 3),
                 "source": name,
-                "from": _steps(name)[self._level(name)],
-                "to": _steps(name)[level],
+                "from": steps(name)[self._level(name)],
+                "to": steps(name)[level],
                 "share": round(share, 6),
             }
             for name, level in levels.items()
@@ -224,15 +245,3 @@ class Governor:
         self._levels.update(levels)
         self._changed_at = now_s
         self.pace = self._pace()
-
-
-def _steps(name: str) -> tuple[float, ...]:
-    if name == WAITS:
-        return _WAITS_HZ
-    return _DISCOVERY_PERIODS_S if name == DISCOVERY else FACTORS
-
-
-def _relative(name: str, level: int) -> float:
-    """What the source is expected to cost one pace slower, of what it costs at `level`."""
-    now, slower = _steps(name)[level : level + 2]
-    return slower / now if name == WAITS else now / slower

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from slurm_io.sampler.governor import Pace
 from slurm_io.sampler.grid import Grid, Passes
+from slurm_io.sampler.paces import FACTS, Pace
 
 _NS = 1_000_000_000
 _FACTS_EVERY_S = 30.0
@@ -89,8 +89,9 @@ class Loop:
             return None
         self.grid.take(now_s)
         self._session.tick(self._monotonic_ns(), int(self._interval_s * _NS / 2))
-        self._passes.set_rate(self._session.govern(now_s).waits_hz, now_s)
-        if now_s - self._facts_at_s >= _FACTS_EVERY_S:
+        pace = self._session.govern(now_s)
+        self._passes.set_rate(pace.passes_hz, now_s)
+        if now_s - self._facts_at_s >= _FACTS_EVERY_S * pace.factor(FACTS):
             self._facts_at_s = now_s
             self._session.write_facts(self.grid, self._monotonic_ns(), None)
         return self._end_reason(now_s, self._session.processes())

@@ -22,6 +22,7 @@ from slurm_io.sampler.relay import Relay
 from slurm_io.sampler.session import Session
 from slurm_io.sampler.stopping import StopSignal
 from slurm_io.store.files import read_json, read_json_if_there, write_json_atomic
+from slurm_io.store.sample_child import samples_from_child
 from slurm_io.store.schema import TABLES
 from slurm_io.store.spool import SpoolWriter
 
@@ -61,6 +62,7 @@ def sample(spec: SamplerSpec, stop: StopSignal) -> str:
         rotate_bytes=spec.rotate_bytes,
         rotate_s=spec.rotate_s,
         max_bytes=spec.spool_max_bytes,
+        samples=samples_from_child(TABLES.values()),
     )
     # The clock of all rows: one offset for the whole life, so that no step of UTC tears a series.
     offset_ns = time.time_ns() - time.monotonic_ns()

@@ -28,12 +28,13 @@ _OLD_S = 60.0
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
-@dataclass
+@dataclass(slots=True)  # there is one of each process of the node
 class Process:
     """One process. `first_seen` counts refreshes; `uid` is None when the folder was closed;
-    `raw_stat` is the line that was read again last: the same line need not be parsed. `is_old`: it
-    had lived for long when it was first seen. `arg_start` tells a Python that a Python forked from
-    the same one after exec: their names are the same, environment and command line are not."""
+    `stat_hash` is that of the line that was read again last: the same need not be parsed.
+    `is_old`: it had lived for long when it was first seen. `arg_start` tells a Python that a Python
+    forked from the same one after exec: their names are the same, environment and command line are
+    not."""
 
     pid: int
     starttime: int
@@ -43,7 +44,7 @@ class Process:
     first_seen: int
     is_old: bool = False
     arg_start: int = 0
-    raw_stat: bytes = field(default=b"", repr=False, compare=False)
+    stat_hash: int = field(default=0, repr=False, compare=False)
 
     @property
     def image(self) -> tuple[int, int, str, int]:
@@ -121,12 +122,12 @@ class ProcessTable:
     def reread(self, process: Process) -> bool:
         """Bring name and parent up to date; False when that process is gone or a zombie."""
         raw = self._raw_stat(process.pid)
-        if raw and raw == process.raw_stat:
+        if raw and hash(raw) == process.stat_hash:
             return True
         stat = self._living(process.pid, raw)
         if stat is None or stat.starttime != process.starttime:
             return False
-        process.comm, process.ppid, process.raw_stat = stat.comm, stat.ppid, raw
+        process.comm, process.ppid, process.stat_hash = stat.comm, stat.ppid, hash(raw)
         process.arg_start = stat.arg_start
         return True
 

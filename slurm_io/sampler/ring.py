@@ -11,24 +11,26 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from slurm_io.sampler.ring_batches import Batches, take_batches, whole_in_order
 from slurm_io.sampler.ring_format import (
-    BATCH,
     CLOSED,
     GPU_COUNTS_OFFSET,
     GREETING_OFFSET,
     HEAD_OFFSET,
     HEADER_BYTES,
+    OWN_WAITS_BYTES,
+    OWN_WAITS_OFFSET,
     PHASE_OFFSET,
-    RECORD,
     RECORD_BYTES,
     STATE_OFFSET,
     GpuCounts,
     Greeting,
     Header,
+    OwnWaits,
     Record,
-    batch_of,
     parse_gpu_counts,
     parse_greeting,
+    parse_own_waits,
     parse_phase,
     parse_record,
     record_number,
@@ -37,6 +39,7 @@ from slurm_io.sampler.ring_format import (
 _FIRST_RECORDS = 32  # read without asking the head: what a training adds in a second
 _CHUNK_RECORDS = 512
 _DRAINS_UNTIL_LOST = 3  # an exception between taking a number and writing leaves a hole for good
+_FILLING = 8
 _DRAIN_RECORDS = 16384  # at most a drain, so that a mad writer cannot keep the sampler busy
 
 
@@ -61,6 +64,7 @@ class Ring:
         self._fd = fd
         self._n = header.n_records
         self._next = 0
+        self._expected = _FIRST_RECORDS
         self._drains_at_a_hole = 0
         self._may_be_at_a_hole = True
         self.counts = RingCounts()
@@ -82,6 +86,21 @@ class Ring:
         except OSError:
             return None
 
+    def is_filling(self) -> bool:
+        """Whether an eighth of it holds news: time to read it, whoever's turn it is."""
+        try:
+            head = os.pread(self._fd, 8, HEAD_OFFSET)
+        except OSError:
+            return False
+        return int.from_bytes(head, "little") - self._next >= self._n // _FILLING
+
+    def own_waits(self) -> list[OwnWaits]:
+        """CPU time in waits of loaders that read by themselves; empty when it cannot be read."""
+        try:
+            return parse_own_waits(os.pread(self._fd, OWN_WAITS_BYTES, OWN_WAITS_OFFSET))
+        except OSError:
+            return []
+
     def is_closed(self) -> bool:
         """The process says that it has ended."""
         try:
@@ -89,34 +108,41 @@ class Ring:
         except OSError:
             return False
 
-    def drain(self, most: int = _DRAIN_RECORDS) -> Iterator[Record]:
-        """New whole records in order, about `most`. Stops at the first not there yet."""
+    def drain(self, most: int = _DRAIN_RECORDS) -> Iterator[Record | Batches]:
+        """New whole records, about `most`, batches that are alike together. In order, but for
+        records of different kinds. Stops at the first not there yet."""
         if self._may_be_at_a_hole:
             self._pass_a_hole()
         else:
             self._drains_at_a_hole = 0
+        began_at = self._next
         for turn in range(max(1, min(most, _DRAIN_RECORDS) // _CHUNK_RECORDS)):
-            raw = self._read_chunk(_FIRST_RECORDS if turn == 0 else self._announced())
-            taken, skipped = 0, False
-            whole = raw[: len(raw) - len(raw) % RECORD_BYTES]
-            for fields in RECORD.iter_unpack(whole):  # half the price of one at a time
-                offset = taken * RECORD_BYTES
-                if fields[0] != self._next + 1 or fields[0] != fields[-1]:
-                    number = record_number(raw, offset)
-                    skipped = number is not None and self._skip_overwritten(number)
-                    self._may_be_at_a_hole = self._follows(raw, offset + RECORD_BYTES)
-                    break
-                taken += 1
-                self._next += 1
-                is_batch = fields[1] == BATCH
-                record = batch_of(fields) if is_batch else parse_record(raw, offset)
-                if record is None:
-                    self.counts.garbage += 1
-                else:
-                    self.counts.records += 1
-                    yield record
-            if not skipped and taken * RECORD_BYTES < len(raw) or not raw:
-                return
+            raw = self._read_chunk(self._expected if turn == 0 else self._announced())
+            taken = whole_in_order(raw, self._next + 1)
+            self._next += taken
+            yield from self._parsed(raw, taken)
+            skipped, offset = False, taken * RECORD_BYTES
+            if offset + RECORD_BYTES <= len(raw):
+                number = record_number(raw, offset)
+                skipped = number is not None and self._skip_overwritten(number)
+                self._may_be_at_a_hole = self._follows(raw, offset + RECORD_BYTES)
+            if not skipped and offset < len(raw) or not raw:
+                break
+        self._expected = max(_FIRST_RECORDS, (self._next - began_at) * 5 // 4)
+
+    def _parsed(self, raw: bytes, n_records: int) -> Iterator[Record | Batches]:
+        """The first `n_records` of `raw`; those that make no sense are counted."""
+        runs, others = take_batches(raw, n_records)
+        for run in runs:
+            self.counts.records += run.n
+            yield run
+        for place in others:
+            record = parse_record(raw, place * RECORD_BYTES)
+            if record is None:
+                self.counts.garbage += 1
+            else:
+                self.counts.records += 1
+                yield record
 
     def close(self) -> None:
         """Give the descriptor back."""

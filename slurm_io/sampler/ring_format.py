@@ -22,6 +22,7 @@ PHASE_OFFSET = 32
 HEAD_OFFSET = 48
 STATE_OFFSET = 56
 GPU_COUNTS_OFFSET = 64
+OWN_WAITS_OFFSET, OWN_WAITS_BYTES = 128, 24 * 16
 CLOSED = b"\x02\0\0\0"
 _HEADER = struct.Struct("<8sIIIIq")
 _PHASE = struct.Struct("<IIQ")
@@ -29,6 +30,7 @@ RECORD = struct.Struct("<QBBHIQQIIQqQ")
 """A whole record but a TEXT; the number first and last, the kind second."""
 _TEXT = struct.Struct("<QBBHI40sQ")
 _GPU_COUNTS = struct.Struct("<QQQ")
+_OWN_WAITS = struct.Struct("<QQ")
 _NUMBERS = struct.Struct(f"<Q{RECORD_BYTES - 16}xQ")
 
 BATCH, EVENT, TEXT, GPU = 1, 2, 3, 4
@@ -93,6 +95,15 @@ class GpuWait(NamedTuple):
     end_ns: int
     idle_ns: int
     main_thread: bool
+
+
+class OwnWaits(NamedTuple):
+    """Waits of one loader that reads in the waiting thread: all of them, and the thread's CPU time
+    in them. First and short ones are left out."""
+
+    loader: int
+    wait_ns: int
+    cpu_ns: int
 
 
 class GpuCounts(NamedTuple):
@@ -185,6 +196,16 @@ def parse_gpu_counts(raw: bytes) -> GpuCounts | None:
         return None
     dropped, skipped, failed = _GPU_COUNTS.unpack_from(raw)
     return GpuCounts(dropped, skipped, failed != 0) if max(dropped, skipped) <= _INT64_MAX else None
+
+
+def parse_own_waits(raw: bytes) -> list[OwnWaits]:
+    """From the bytes at OWN_WAITS_OFFSET: loaders with such waits; what is absurd is left out."""
+    pairs = _OWN_WAITS.iter_unpack(raw[: len(raw) - len(raw) % _OWN_WAITS.size])
+    return [
+        OwnWaits(loader, wait_ns, cpu_ns)
+        for loader, (wait_ns, cpu_ns) in enumerate(pairs, start=1)
+        if 0 < wait_ns <= _INT64_MAX and cpu_ns <= wait_ns
+    ]
 
 
 def record_number(raw: bytes, offset: int) -> int | None:

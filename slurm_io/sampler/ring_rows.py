@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from slurm_io.collectors.base import Row
+from slurm_io.sampler.ring_batches import Batches
+from slurm_io.sampler.ring_columns import packed_steps
 from slurm_io.sampler.ring_format import (
     Batch,
     Event,
@@ -19,6 +21,7 @@ from slurm_io.sampler.ring_format import (
     TextPart,
     parse_json_object,
 )
+from slurm_io.store.packed import PackedRows
 
 _MAX_TEXTS = 64
 _MAX_WAITING = 64
@@ -40,16 +43,20 @@ class RingRows:
         self._texts: dict[int, dict[int, bytes]] = {}
         self._waiting: list[tuple[int, Event]] = []
         self._gpu_waits: list[Row] = []
+        self._packed: list[PackedRows] = []
         self.loaders: dict[int, dict[str, Any]] = {}
         self.batches = 0
         self.first_ns: int | None = None
         self.last_ns: int | None = None
 
-    def convert(self, records: Iterable[Record]) -> tuple[list[Row], list[Row]]:
-        """(steps rows, events rows) of one drain. See :meth:`take_gpu_waits` for the others."""
+    def convert(self, records: Iterable[Record | Batches]) -> tuple[list[Row], list[Row]]:
+        """(steps rows, events rows) of one drain. See :meth:`take_gpu_waits` and
+        :meth:`take_packed` for the others."""
         steps: list[Row] = []
         for record in records:
-            if isinstance(record, Batch):
+            if isinstance(record, Batches):
+                self._keep_run(record)
+            elif isinstance(record, Batch):
                 # A prefetch thread's wait is no wait of the training loop.
                 if record.main_thread and record.end_ns > self._since_ns:
                     steps.append(self._step_row(record))
@@ -66,6 +73,11 @@ class RingRows:
         """Rows of `gpu_waits` since the last call."""
         rows, self._gpu_waits = self._gpu_waits, []
         return rows
+
+    def take_packed(self) -> list[PackedRows]:
+        """Rows of `steps` that came many at a time since the last call."""
+        blocks, self._packed = self._packed, []
+        return blocks
 
     def flush(self) -> list[Row]:
         """Rows of the events that still wait for text: nothing more will come."""
@@ -87,6 +99,15 @@ class RingRows:
             start_ns + self._offset_ns, start_ns, self.pid, self.rank, loader, epoch, index, step,
             last_step_ns, end_ns - start_ns, gpu_idle_ns, None, None, first, workers, cuda,
         )  # fmt: skip
+
+    def _keep_run(self, run: Batches) -> None:
+        if self._since_ns >= 0:
+            run = run.ended_after(self._since_ns)
+        if not run.main_thread or not run.n:
+            return
+        self.batches += run.n
+        self._saw(min(run.start_ns), run.last_end_ns)
+        self._packed.append(packed_steps(run, self.pid, self.rank, self._offset_ns))
 
     def _gpu_row(self, wait: GpuWait) -> Row:
         return (

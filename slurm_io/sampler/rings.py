@@ -11,8 +11,10 @@ from typing import Any
 from slurm_io.collectors.base import Row
 from slurm_io.sampler.ring_folder import FoundRing, RingFolder
 from slurm_io.sampler.ring_rows import RingRows
+from slurm_io.store.packed import PackedRows
 
 _DRAINS_AFTER_END = 2
+_YOUNG_DRAINS = 30
 _MOST_REMEMBERED = 4096
 _MOST_RECORDS_A_DRAIN = 32768  # of all rings: they are the user's, CPU and memory are ours
 
@@ -27,8 +29,16 @@ class _Writer:
 
     found: FoundRing
     rows: RingRows
+    number: int = 0
+    first_drain: int = 0
     pid: int | None = None
     empty_drains_since_end: int = 0
+
+    def is_due(self, drain: int, each: int) -> bool:
+        """Whether its turn is now."""
+        if (drain + self.number) % each == 0 or self.pid is None:
+            return True
+        return drain - self.first_drain < _YOUNG_DRAINS or self.found.ring.is_filling()
 
 
 class Rings:
@@ -55,18 +65,26 @@ class Rings:
         self._ranks: list[dict[str, Any]] = []
         self._loaders: list[dict[str, Any]] = []
         self._gpu_waits: list[Row] = []
-        self._turn = 0
+        self._packed: list[PackedRows] = []
+        self._turn = self._drains = self._welcomed = 0
         self._done = {"rings": 0, "records": 0, "overrun": 0, "garbage": 0}
 
-    def drain(self) -> tuple[list[Row], list[Row]]:
-        """(steps rows, events rows) of everything new in all rings; :meth:`take_gpu_waits` has the
-        rest."""
+    def drain(self, each: int = 1) -> tuple[list[Row], list[Row]]:
+        """(steps rows, events rows) of everything new; :meth:`take_packed` and
+        :meth:`take_gpu_waits` have the rest.
+
+        `each`: a ring has its turn at each so many-th drain, all equally often. Whatever that says,
+        a ring that is filling up or whose process is new has its turn now.
+        """
         for found in self._folder.scan():
             self._welcome(found)
         steps: list[Row] = []
         events: list[Row] = []
         left = _MOST_RECORDS_A_DRAIN
+        self._drains += 1
         for writer in self._in_turn():
+            if each > 1 and not writer.is_due(self._drains, each):
+                continue
             lives = self._locate(writer)
             if writer.pid is None and self._along_from_ns is not None:
                 continue
@@ -76,13 +94,20 @@ class Rings:
             left -= ring.counts.read - before
             steps += new_steps
             events += new_events
+            self._packed += writer.rows.take_packed()
             self._gpu_waits += writer.rows.take_gpu_waits()
-            if self._is_finished(writer, lives, bool(new_steps or new_events)):
+            gave_some = ring.counts.read > before or bool(new_events)
+            if self._is_finished(writer, lives, gave_some):
                 events += writer.rows.flush()
                 self._dismiss(writer)
             if left <= 0:
                 break
         return steps, events
+
+    def take_packed(self) -> list[PackedRows]:
+        """Rows of `steps` that came many at a time with the drains since the last call."""
+        blocks, self._packed = self._packed, []
+        return blocks
 
     def take_gpu_waits(self) -> list[Row]:
         """Rows of `gpu_waits` that came with the drains since the last call."""
@@ -129,6 +154,9 @@ class Rings:
     def close(self) -> list[Row]:
         """Close all rings; events rows that were still waiting for their text."""
         events = [row for writer in self._writers for row in writer.rows.flush()]
+        for writer in self._writers:  # their facts are asked for once more behind this
+            self._note(writer)
+        self._writers.clear()
         self._folder.close()
         self._by_pid.clear()
         return events
@@ -136,7 +164,8 @@ class Rings:
     def _welcome(self, found: FoundRing) -> None:
         since_ns = -1 if self._along_from_ns is None else self._along_from_ns
         rows = RingRows(found.pid, found.ring.greeting.rank, self._offset_ns, since_ns)
-        self._writers.append(_Writer(found, rows))
+        self._writers.append(_Writer(found, rows, self._welcomed, self._drains))
+        self._welcomed += 1
 
     def _locate(self, writer: _Writer) -> bool:
         """Whether the process lives here; its pid here is noted once (containers count anew)."""
@@ -156,12 +185,16 @@ class Rings:
         writer.empty_drains_since_end += 1
         return writer.empty_drains_since_end >= _DRAINS_AFTER_END
 
-    def _dismiss(self, writer: _Writer) -> None:
+    def _note(self, writer: _Writer) -> None:
+        """What is told of it when its ring is closed."""
         _add_counts(self._done, writer)
         if _is_rank(writer) and len(self._ranks) < _MOST_REMEMBERED:
             self._ranks.append(_rank_facts(writer, self._offset_ns))
         room = _MOST_REMEMBERED - len(self._loaders)
         self._loaders += list(writer.rows.loaders.values())[:room]
+
+    def _dismiss(self, writer: _Writer) -> None:
+        self._note(writer)
         self._writers.remove(writer)
         with contextlib.suppress(KeyError):
             if writer.pid is not None and self._by_pid[writer.pid] is writer:
@@ -186,6 +219,7 @@ def _rank_facts(writer: _Writer, offset_ns: int) -> dict[str, Any]:
         "first_ts_ns": None if rows.first_ns is None else rows.first_ns + offset_ns,
         "last_ts_ns": None if rows.last_ns is None else rows.last_ns + offset_ns,
         "gpu_idle": _gpu_facts(writer),
+        "own_waits": [one._asdict() for one in writer.found.ring.own_waits()],
     }
 
 

@@ -21,7 +21,7 @@ _DEEPEST = 64
 Program = Literal["forkserver", "tracker", "program"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Image:
     """What a process runs. `exe` is None when it cannot be read."""
 

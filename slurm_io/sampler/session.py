@@ -14,16 +14,20 @@ from slurm_io.model import SamplerSpec
 from slurm_io.sampler.collecting import CollectorRunner, Metered, Usage
 from slurm_io.sampler.discovery import Discovery
 from slurm_io.sampler.facts import mount_facts, node_facts, peak_rss_bytes
-from slurm_io.sampler.governor import DISCOVERY, WAITS, Governor, Pace
+from slurm_io.sampler.governor import Governor
 from slurm_io.sampler.grid import Grid
+from slurm_io.sampler.paces import DISCOVERY, FACTS, RINGS, WAITS, Pace
 from slurm_io.sampler.rings import Rings
 from slurm_io.sampler.saved_to import SavedTo
 from slurm_io.sampler.sealing import SealingChild
 from slurm_io.store.files import write_json_atomic
+from slurm_io.store.packed import PackedRows
 from slurm_io.store.reserve import Reserve
 
 _NS = 1_000_000_000
 _MOST_CAPACITY_MOUNTS = 32
+_LAST_SLACK_NS = 2**62  # of the last tick: everything is due
+_HOUSEKEEPING = (DISCOVERY, RINGS, FACTS, "store")
 _NOT_SLOWED = ("waits", "stacks")  # its passes are slowed instead; a share of its own
 
 
@@ -45,6 +49,9 @@ class Sink(Protocol):
 
     def extend(self, table_name: str, rows: Sequence[Row]) -> None:
         """Take some rows."""
+
+    def extend_packed(self, table_name: str, blocks: Sequence[PackedRows]) -> None:
+        """Take some rows that are packed already."""
 
     @property
     def rotations(self) -> int:
@@ -79,7 +86,7 @@ class Session:
             along_from_ns=mono_ns if spec.reads_along else None,
         )
         self.governor = Governor(spec.budget_share, spec.waits_hz)
-        self._housekeeping = {name: Usage() for name in ("discovery", "rings", "store")}
+        self._housekeeping = {name: Usage() for name in _HOUSEKEEPING}
         self._waits_usage = Usage()
         self._waits: WaitsCollector | None = None
         self.runners = self._make_runners()
@@ -116,7 +123,7 @@ class Session:
     def tick(self, mono_ns: int, slack_ns: int) -> None:
         """One tick: processes, rings, collectors, flush."""
         self._look(mono_ns)
-        self._drain_rings()
+        self._drain_rings(each=self.governor.pace.factor(RINGS) if slack_ns < _LAST_SLACK_NS else 1)
         for runner in self.runners.values():
             rows = runner.rows(mono_ns + self.offset_ns, mono_ns, slack_ns)
             if rows:
@@ -136,7 +143,7 @@ class Session:
         slowable = [name for name in self.runners if name not in _NOT_SLOWED]
         return {
             WAITS: self._waits_usage.cpu_ns / _NS,
-            DISCOVERY: self._housekeeping["discovery"].cpu_ns / _NS,
+            **{name: self._housekeeping[name].cpu_ns / _NS for name in (DISCOVERY, RINGS, FACTS)},
             **{name: self._cpu_of(name) for name in slowable},
         }
 
@@ -155,6 +162,7 @@ class Session:
             runner.slow_down(pace.factor(name))
         if self._waits is not None:
             self._waits.hold_ns = int(pace.hold_s * _NS)
+            self._waits.rounds.turns = pace.turns
 
     def processes(self) -> int:
         """How many processes of the job live."""
@@ -168,7 +176,7 @@ class Session:
         """Last tick, at full pace, then close everything."""
         for runner in self.runners.values():
             runner.slow_down(1)
-        self.tick(mono_ns, slack_ns=2**62)
+        self.tick(mono_ns, slack_ns=_LAST_SLACK_NS)
         self._sealing.stop()
         self.discovery.close()
         self._sink.extend("events", self.rings.close())
@@ -181,9 +189,9 @@ class Session:
         """Replace meta.json and self.json. A full disk costs the facts, not the sampler."""
         spool = Path(self._spec.spool)
         with self._reserve.lent(again=end_reason is None):
-            with Metered(self._housekeeping["store"]):
+            with Metered(self._housekeeping[FACTS]):
                 write_json_atomic(spool / "self.json", self._self_facts(grid, mono_ns))
-            with Metered(self._housekeeping["store"]):
+            with Metered(self._housekeeping[FACTS]):
                 write_json_atomic(spool / "meta.json", self._meta_facts(mono_ns, end_reason))
 
     def _make_runners(self) -> dict[str, CollectorRunner]:
@@ -205,10 +213,11 @@ class Session:
         with Metered(self._housekeeping["discovery"], has_children=True):
             self.discovery.refresh(self.rings.ranks())
 
-    def _drain_rings(self) -> None:
+    def _drain_rings(self, each: int) -> None:
         with Metered(self._housekeeping["rings"]):
-            steps, events = self.rings.drain()
+            steps, events = self.rings.drain(each)
             self._sink.extend("steps", steps)
+            self._sink.extend_packed("steps", self.rings.take_packed())
             self._sink.extend("events", events)
             self._sink.extend("gpu_waits", self.rings.take_gpu_waits())
             self._saved_to.note(events)

@@ -28,8 +28,8 @@ class StopSignal:
     def wait(self, seconds: float) -> bool:
         """Sleep; True as soon as SIGTERM has come. Another signal may end the sleep early."""
         # poll takes whole milliseconds: never sleep past the deadline, rather wake once more.
-        if not self.is_set and seconds > 0:
-            self._poller.poll(max(1.0, seconds * 1000.0))
+        may_sleep = not self.is_set and seconds > 0
+        if may_sleep and self._poller.poll(max(1.0, seconds * 1000.0)):
             self._drain()
         return self.is_set
 

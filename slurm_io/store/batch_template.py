@@ -15,18 +15,13 @@ Formats: Arrow IPC, https://arrow.apache.org/docs/format/Columnar.html ; FlatBuf
 
 from __future__ import annotations
 
-import io
 import struct
 import zlib
 from collections.abc import Sequence
 
-import nanoarrow
-from nanoarrow.ipc import StreamWriter as NanoarrowWriter
-
 from slurm_io.store.encode import Encoded
 from slurm_io.store.flatbuffer import FlatTable, message_length, vector_start
-from slurm_io.store.nanoarrow_schema import nanoarrow_schema, nanoarrow_type
-from slurm_io.store.schema import Column, Table
+from slurm_io.store.schema import Table
 
 TRAILER_MAGIC = b"SIOC"
 END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
@@ -36,10 +31,16 @@ _PADDING = (b"", b"\0" * 7, b"\0" * 6, b"\0" * 5, b"\0" * 4, b"\0" * 3, b"\0" * 
 
 
 class BatchTemplate:
-    """Makes whole IPC messages for one table: :attr:`schema_message`, then :meth:`message`."""
+    """Makes whole IPC messages for one table: :attr:`schema_message`, then :meth:`message`.
 
-    def __init__(self, table: Table) -> None:
-        sample = _sample_stream(table)
+    `sample`: what :func:`.sample_stream.sample_stream` gave for this table, made here when None.
+    """
+
+    def __init__(self, table: Table, sample: bytes | None = None) -> None:
+        if sample is None:
+            from slurm_io.store.sample_stream import sample_stream  # brings 3 MiB of nanoarrow
+
+            sample = sample_stream(table)
         schema_length = message_length(sample, 0)
         self.schema_message = sample[:schema_length]
         self._schema_crc = zlib.crc32(self.schema_message)
@@ -86,23 +87,3 @@ class BatchTemplate:
         self._nodes.pack_into(metadata, self._nodes_at, *nodes)
         self._buffers.pack_into(metadata, self._buffers_at, *places)
         return metadata
-
-
-def _sample_stream(table: Table) -> bytes:
-    """Schema message and one batch of one row, as nanoarrow writes them."""
-    children = [_sample_column(column) for column in table.columns]
-    batch = nanoarrow.c_array_from_buffers(
-        nanoarrow_schema(table), 1, [None], null_count=0, children=children, move=True
-    )
-    out = io.BytesIO()
-    writer = NanoarrowWriter.from_writable(out)
-    writer.write_array(batch)
-    writer.release()
-    return out.getvalue()
-
-
-def _sample_column(column: Column) -> nanoarrow.c_array.CArray:
-    buffers: list[bytes | None] = [None, b"\1\0\0\0\0\0\0\0"]
-    if column.type == "string":
-        buffers = [None, struct.pack("<ii", 0, 1), b"x"]
-    return nanoarrow.c_array_from_buffers(nanoarrow_type(column), 1, buffers, null_count=0)

@@ -60,7 +60,7 @@ def encoder(column_type: str, nullable: bool = True) -> Encoder:
     return encode
 
 
-def _bits(flags: bytes) -> bytes:
+def bitmap(flags: bytes) -> bytes:
     """Bytes of 0 and 1 to a bitmap, least significant bit first."""
     digits = flags[::-1].translate(_BIT_DIGITS)
     return int(digits, 2).to_bytes((len(flags) + 7) >> 3, "little")
@@ -69,7 +69,7 @@ def _bits(flags: bytes) -> bytes:
 def _validity(values: Values, nulls: int) -> bytes:
     if nulls == len(values):
         return bytes((nulls + 7) >> 3)
-    return _bits(bytes([value is not None for value in values]))
+    return bitmap(bytes([value is not None for value in values]))
 
 
 def _number_packer(code: str) -> _Pack:
@@ -93,7 +93,7 @@ def _pack_text(values: Values, count: int) -> tuple[bytes, ...]:
 
 
 def _pack_flags(values: Values, count: int) -> tuple[bytes, ...]:
-    return (_bits(bytes(values)),)
+    return (bitmap(bytes(values)),)
 
 
 _PACKERS: dict[str, tuple[_Pack, object]] = {

@@ -238,6 +238,17 @@ PROCESS = Table(
         _i64("syscw", "", "write-like calls"),
         _i64("read_bytes", "B", "fetched from storage; which file systems count it: docs/reads.md"),
         _i64("write_bytes", "B", "sent to the storage layer"),
+        _i64(
+            "main_ns",
+            "ns",
+            "CPU time of its main thread alone: the mean since the row before that has one, some "
+            "seconds to a minute; null in between and where it is not counted",
+        ),
+        _i64(
+            "queue_ns",
+            "ns",
+            "time its main thread was ready to run and waited for a CPU; the same mean",
+        ),
     ),
 )
 
@@ -251,7 +262,8 @@ WAITS = Table(
     "a second. One pass adds one sample for each process of that role (a process counts once, by "
     "its most telling thread). Storage samples stand in one row per mount; the samples of all "
     "other classes in the row whose mount is null. Where the governor slows the passes, a look at "
-    "a rank in its step, and at its workers then, stands for the passes of the next two seconds.",
+    "a rank in its step, and at its workers then, stands for the passes of the next two seconds; "
+    "slower still, a pass looks at a part of the ranks, and the others have no row then.",
     (
         *CLOCKS,
         _INTERVAL,
@@ -263,7 +275,7 @@ WAITS = Table(
         _text("fstype", "file system type of that mount"),
         _text("path", "the file most often waited for"),
         _text("wchan", "the kernel function most often slept in among the storage samples"),
-        _i32("passes", "", "passes in which the rank was in this phase", False),
+        _i32("passes", "", "looks at the rank that found it in this phase", False),
         _i32("processes", "", "processes of this role seen in the last of these passes", False),
         *(_i32(f"n_{name}", "", f"samples of class {name}", False) for name in WAIT_CLASSES),
         _i32("n_fault", "", "storage samples that were page faults (no system call)", False),

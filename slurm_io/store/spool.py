@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 
 from slurm_io.errors import StoreError
 from slurm_io.store.batch_template import BatchTemplate
+from slurm_io.store.packed import PackedRows
 from slurm_io.store.parts import Part, list_parts, next_number
 from slurm_io.store.schema import Table
 from slurm_io.store.streams import Row, StreamError, StreamWriter
@@ -57,6 +58,7 @@ class SpoolWriter:
         rotate_bytes, rotate_s: a stream that is larger or older becomes ``<table>-NNNN.arrows``.
         max_bytes: cap over all table files of the folder, sealed ones and an earlier sampler's
             included; above it rows are dropped until sealing made room.
+        samples: sample streams by table (:mod:`.sample_child`); made here where one is missing.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class SpoolWriter:
         rotate_bytes: int = 64 * 1024 * 1024,
         rotate_s: float = 3600.0,
         max_bytes: int = 2 * 1024 * 1024 * 1024,
+        samples: Mapping[str, bytes] | None = None,
     ) -> None:
         self.spool = spool
         self._tables = {table.name: table for table in tables}
@@ -75,6 +78,7 @@ class SpoolWriter:
         self._rotate_bytes = rotate_bytes
         self._rotate_ns = int(rotate_s * _NS)
         self._max_bytes = max_bytes
+        self._samples = samples or {}
         self._templates: dict[str, BatchTemplate] = {}
         self._writers: dict[str, StreamWriter] = {}
         self._opened_ns: dict[str, int] = {}
@@ -96,6 +100,16 @@ class SpoolWriter:
             if writer is None:
                 return
             writer.extend(rows[start : start + MAX_BUFFERED_ROWS])
+            if writer.rows_buffered >= MAX_BUFFERED_ROWS:
+                self._flush(table_name)
+
+    def extend_packed(self, table_name: str, blocks: Sequence[PackedRows]) -> None:
+        """As :meth:`extend`, for rows that are packed already."""
+        for block in blocks:
+            writer = self._writers.get(table_name) or self._open(table_name, block.n_rows)
+            if writer is None:
+                continue
+            writer.extend_packed(block)
             if writer.rows_buffered >= MAX_BUFFERED_ROWS:
                 self._flush(table_name)
 
@@ -143,7 +157,7 @@ class SpoolWriter:
             return None
         try:
             if name not in self._templates:
-                self._templates[name] = BatchTemplate(table)
+                self._templates[name] = BatchTemplate(table, self._samples.get(name))
             self._set_aside(name)
             path = self.spool / f"{name}.arrows"
             self._writers[name] = StreamWriter(path, table, self._templates[name])

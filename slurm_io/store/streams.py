@@ -20,6 +20,7 @@ from slurm_io.errors import StoreError
 from slurm_io.store.batch_template import END_OF_STREAM, BatchTemplate
 from slurm_io.store.encode import CellError, Encoded, encoder
 from slurm_io.store.files import why
+from slurm_io.store.packed import PackedRows, encoded
 from slurm_io.store.schema import Column, Table
 
 Row = tuple[object, ...]
@@ -57,6 +58,8 @@ class StreamWriter:
         self._encoders = [encoder(c.type, c.nullable) for c in table.columns]
         self._n_columns = len(table.columns)
         self._rows: list[Row] = []
+        self._packed: list[PackedRows] = []
+        self._n_packed = 0
         self._fd = self._open()
 
     def _open(self) -> int:
@@ -86,7 +89,7 @@ class StreamWriter:
     @property
     def rows_buffered(self) -> int:
         """Rows appended and not yet with the kernel."""
-        return len(self._rows)
+        return len(self._rows) + self._n_packed
 
     def append(self, row: Row) -> None:
         """Buffer one row, columns in schema order; a row of another length is refused, counted."""
@@ -99,28 +102,38 @@ class StreamWriter:
         self.rows_refused += len(rows) - len(fitting)
         self._rows += fitting
 
+    def extend_packed(self, block: PackedRows) -> None:
+        """As :meth:`extend`, for rows that are packed already, values within their types."""
+        if len(block.columns) == self._n_columns:
+            self._packed.append(block)
+            self._n_packed += block.n_rows
+        else:
+            self.rows_refused += block.n_rows
+
     def flush(self) -> int:
-        """Write the buffered rows as one batch; bytes written, 0 when there was nothing to write.
+        """Write the buffered rows as one batch, packed ones as one more; bytes written, 0 when
+        there was nothing to write.
 
         Raises StreamError on a full or failing file system. The rows then stay buffered: try
         again later or :meth:`discard` them.
         """
-        if not self._rows:
-            return 0
-        message = self._encode()
-        if not message:
-            return 0
-        if self.bytes_written == 0:
-            message = self._template.schema_message + message
-        self._write(message)
-        self.rows_written += len(self._rows)
-        self._rows.clear()
-        return len(message)
+        written = 0
+        if self._rows and (message := self._encode()):
+            written += self._write_batch(message)
+            self.rows_written += len(self._rows)
+            self._rows.clear()
+        if self._packed:
+            n_rows, columns = encoded([c.type for c in self.table.columns], self._packed)
+            written += self._write_batch(self._template.message(n_rows, columns))
+            self.rows_written += n_rows
+            self._forget_packed()
+        return written
 
     def discard(self) -> int:
         """Drop the buffered rows; how many there were."""
-        dropped = len(self._rows)
+        dropped = self.rows_buffered
         self._rows.clear()
+        self._forget_packed()
         return dropped
 
     def close(self) -> None:
@@ -167,6 +180,16 @@ class StreamWriter:
                 kept.append(cells)
         self.rows_refused += len(self._rows) - len(kept)
         self._rows = kept
+
+    def _forget_packed(self) -> None:
+        self._packed.clear()
+        self._n_packed = 0
+
+    def _write_batch(self, message: bytes) -> int:
+        if self.bytes_written == 0:
+            message = self._template.schema_message + message
+        self._write(message)
+        return len(message)
 
     def _write(self, message: bytes) -> None:
         start = self.bytes_written

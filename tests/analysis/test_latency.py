@@ -31,17 +31,22 @@ def waits_row(end_s: int, share: float) -> dict[str, Any]:
     """One second of ten passes, of which `share` found the worker in storage."""
     counts = dict.fromkeys((f"n_{name}" for name in COUNTS), 0)
     return {
-        "node": "n1", "rank": 0, "role": "worker", "sec": end_s - 1, "mono_ns": end_s * NS,
-        "interval_ns": NS, "phase": "data_wait", "loader": 0, "passes": 10, **counts,
+        "proc": 0, "node": "n1", "rank": 0, "role": "worker", "sec": end_s - 1,
+        "mono_ns": end_s * NS, "interval_ns": NS, "phase": "data_wait", "loader": 0, "passes": 10,
+        **counts,
         "n_storage": int(10 * share),
     }  # fmt: skip
 
 
 def heard(
-    rows: list[dict[str, Any]], stalled: range, every: int = 1, between: float = 0.0
+    rows: list[dict[str, Any]],
+    stalled: range,
+    every: int = 1,
+    between: float = 0.0,
+    trained: range = range(SECONDS),
 ) -> ReadLatency | None:
     """With a worker that is in storage half of the time in the seconds of `stalled`, and `between`
-    of it in the others."""
+    of it in the others; data was waited for from the first to the last second of `trained`."""
     shares = dict.fromkeys(range(SECONDS) if between else (), between) | dict.fromkeys(stalled, 0.5)
     said = [
         waits_row(second + 1, share)
@@ -56,8 +61,9 @@ def heard(
         {"node": ["n1"], "border": [0]}, schema={"node": node, "border": pl.Int64}
     )
     none = pl.DataFrame()
+    evidence = pl.DataFrame({"proc": [0, 0], "sec": [trained[0], trained[-1]]})
     store = StandInStore(None, {"n1": StandInNode("n1", {}, {"process": rows})}, ("n1",))
-    return read_latency(Tables(store), Causes(none, samples, none, none, borders, every))
+    return read_latency(Tables(store), Causes(none, samples, evidence, none, borders, every))
 
 
 @pytest.mark.parametrize("length_s", [1, 5, 10])
@@ -67,6 +73,16 @@ def test_a_row_counts_with_the_storage_of_all_seconds_it_covers(length_s: int) -
     assert found is not None
     assert found.storage_s == pytest.approx(SECONDS / 2)
     assert found.calls == CALLS_A_SECOND * SECONDS
+
+
+def test_a_look_at_storage_while_a_process_imports_does_not_count_its_calls() -> None:
+    rows = [process_row(end, 1) for end in range(1, SECONDS + 1)]
+    for row in rows[:3]:
+        row["syscr"] = 1000
+    found = heard(rows, range(SECONDS), trained=range(3, SECONDS))
+    assert found is not None
+    assert found.calls == CALLS_A_SECOND * (SECONDS - 3)
+    assert found.storage_s == pytest.approx((SECONDS - 3) / 2)
 
 
 def test_calls_outside_the_stalled_seconds_never_make_the_latency_larger() -> None:

@@ -264,3 +264,22 @@ def test_of_more_processes_than_a_budget_bears_ranks_and_workers_are_watched(
     assert {row["pid"] for row in rows_of(collector, 2_000_000_000)} == {13, 14}
     assert collector.facts()["left_out"] == 2
     collector.close()
+
+
+def test_ranks_and_workers_tell_now_and_then_how_they_ran_and_queued(tmp_path: Path) -> None:
+    with running("ready()\nwhile True: pass") as pid:
+        for role, is_told in (("worker", True), ("rank", True), ("other", False)):
+            collector = ProcessCollector()
+            collector.open(context([member(pid, role)]))
+            told = []
+            for second in range(1, 30):
+                time.sleep(0.01)
+                told += [
+                    (row["main_ns"], row["queue_ns"])
+                    for row in rows_of(collector, second * 1_000_000_000)
+                ]
+            collector.close()
+            known = [one for one in told if one != (None, None)]
+            assert bool(known) == is_told
+            assert len(known) < len(told)
+            assert all(ran >= 0 and 0 <= queued <= 1_000_000_000 for ran, queued in known)

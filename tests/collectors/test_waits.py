@@ -341,7 +341,14 @@ def _classify(syscall: bytes, wchan: bytes, fd_kind: str | None = "file") -> Rea
         (b"-1 0x7ffd 0x7f0d\n", b"folio_wait_bit_common", None, "storage"),
         (b"-1 0x7ffd 0x7f0d\n", b"rwsem_down_read_slowpath", None, "lock"),
         (b"-1 0x7ffd 0x7f0d\n", b"0", None, "unknown"),
-        (b"0 0x3 0x1 0x1\n", b"0", "file", "unknown"),
+        # Woken between the two reads, the thread slept in that call all the same.
+        (b"0 0x3 0x1 0x1\n", b"0", "file", "storage"),
+        (b"0 0x3 0x1 0x1\n", b"0", "pipe", "pipe"),
+        (b"0 0x3 0x1 0x1\n", b"0", "inet", "net"),
+        (b"0 0x3 0x1 0x1\n", b"0", None, "unknown"),  # closed meanwhile
+        (b"257 0xffffff9c 0x1\n", b"0", None, "storage"),
+        (b"9 0x0 0x1\n", b"0", None, "unknown"),
+        (b"16 0x3 0xc0\n", b"0", "other", "unknown"),
         (b"0 0x3 0x1 0x1\n", b"cl_sync_io_wait", "file", "storage"),
         (b"0 0x3 0x1 0x1\n", b"wait_woken", "inet", "net"),
         (b"0 0x3 0x1 0x1\n", b"a_client_nobody_knows", "file", "storage"),

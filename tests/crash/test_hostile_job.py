@@ -17,6 +17,7 @@ from slurm_io.sampler.processes import Process
 from slurm_io.sampler.rings import Rings
 from tests.crash.stores import bring_home, report_of, steps_of
 from tests.crash.watched_job import STEADY, stop, watched_job
+from tests.sampler.packed_rows import drained_steps
 from tests.sampler.ring_maker import RingMaker
 from tests.sampler.running_sampler import facts, make_spool, sampler, wait_for
 
@@ -54,7 +55,7 @@ def test_a_thousand_full_rings_are_read_in_bounded_bites(tmp_path: Path) -> None
     rings = Rings(tmp_path, os.getuid(), 0, lambda pid, starttime, pid_ns: pid)
     bites = []
     while True:
-        steps, _ = rings.drain()
+        steps = drained_steps(rings)
         if not steps:
             break
         bites.append(len(steps))
@@ -71,7 +72,7 @@ def test_no_ring_waits_for_ever_behind_the_others(tmp_path: Path) -> None:
         for maker in makers:
             maker.written = 0
             fill(maker, 16384)
-        steps, _ = rings.drain()
+        steps = drained_steps(rings)
         seen |= {row[2] for row in steps}
     assert seen == {1, 2, 3, 4}
     rings.close()

@@ -65,7 +65,8 @@ def test_the_sampler_lives_apart_from_slurmd(room: SlurmdRoom) -> None:
     assert os.getsid(pid) == pid
     assert Path(f"/proc/{pid}/cwd").readlink() == Path("/")
     names = {line.split("=")[0] for line in environment_of(pid)}
-    assert names <= {"PATH", "LC_ALL", "SLURM_CONF", "SLURMD_NODENAME", "LC_CTYPE"}
+    own = {"MALLOC_ARENA_MAX", "SLURM_IO_SET_MALLOC_ARENA_MAX"}
+    assert names <= {"PATH", "LC_ALL", "SLURM_CONF", "SLURMD_NODENAME", "LC_CTYPE"} | own
 
 
 def test_a_descriptor_that_slurmd_left_open_ends_with_the_hook(room: SlurmdRoom) -> None:
@@ -177,6 +178,14 @@ def test_a_hostile_comment_becomes_one_harmless_line(room: SlurmdRoom, comment: 
 def test_a_job_id_that_is_no_number_touches_nothing(room: SlurmdRoom, job: str) -> None:
     assert room.prolog(SLURM_JOB_ID=job) == 0
     assert "SLURM_JOB_ID" in room.log()
+    assert not (room.root / "run").exists()
+    assert not (room.root / "spool").exists()
+
+
+def test_a_task_that_is_no_job_of_slurms_is_prepared_nothing(room: SlurmdRoom) -> None:
+    """srun --no-allocate: no epilog would end its sampler or remove its folders."""
+    assert room.prolog(SLURM_JOB_ID="4294924321") == 0
+    assert "--no-allocate" in room.log()
     assert not (room.root / "run").exists()
     assert not (room.root / "spool").exists()
 

@@ -18,6 +18,7 @@ import pytest
 from slurm_io.model import JobIdentity, SamplerSpec
 from slurm_io.sampler.discovery import Discovery
 from slurm_io.sampler.rings import Rings
+from tests.sampler.packed_rows import drained_steps
 from tests.sampler.ring_maker import starttime_of
 
 ATTACH = Path(__file__).parents[2] / "slurm_io" / "hook" / "attach"
@@ -108,7 +109,7 @@ def test_a_rank_in_a_container_of_its_own_pids_is_known_by_its_ring(tmp_path: Pa
         rings = Rings(tmp_path, os.getuid(), 0, discovery.find_pid)
         for _ in range(300):
             discovery.refresh(rings.ranks())
-            steps, _events = rings.drain()
+            steps = drained_steps(rings)
             if steps and rings.ranks():
                 break
             time.sleep(0.01)

@@ -11,6 +11,7 @@ from slurm_io.host.same_process import starttime_of
 from slurm_io.model import JobIdentity, SamplerSpec
 from slurm_io.sampler.discovery import Discovery
 from slurm_io.sampler.registered import registered_tasks
+from tests.labs.cluster_parts import wait_until
 
 
 def discovery(rings: Path, root_pid: int) -> Discovery:
@@ -22,6 +23,12 @@ def discovery(rings: Path, root_pid: int) -> Discovery:
     )
 
 
+def comms_below(pid: int) -> list[str]:
+    """Names of a process's children: of one just forked, still its parent's."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [Path(f"/proc/{child}/comm").read_text().strip() for child in children]
+
+
 def test_a_registered_task_is_a_member_with_all_below_it(tmp_path: Path) -> None:
     root = subprocess.Popen(["sleep", "60"])
     task = subprocess.Popen(["sh", "-c", "sleep 60 & wait"], start_new_session=True)
@@ -30,6 +37,7 @@ def test_a_registered_task_is_a_member_with_all_below_it(tmp_path: Path) -> None
         for _ in range(5):  # old acquaintances by now
             found.refresh({})
         assert [member.comm for member in found.members()] == ["sleep"]
+        wait_until(lambda: "sleep" in comms_below(task.pid), 10, "the task's child is a sleep")
         (tmp_path / f"task-{task.pid}-{starttime_of(task.pid)}").touch()
         found.refresh({})
         assert sorted(member.comm for member in found.members()) == ["sh", "sleep", "sleep"]

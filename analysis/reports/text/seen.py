@@ -83,4 +83,8 @@ def overhead_lines(cost: Mapping[str, Any], wall_s: float | None, width: int) ->
     memory = f", {cost['rss_mb']:.0f} MiB" if cost["rss_mb"] is not None else ""
     volume = f", {cost['bytes'] / 1e6:.1f} MB written" if cost["bytes"] is not None else ""
     text = f"own cost  {cost['cpu_s']:.1f} s CPU{share}{memory}{volume}"
-    return wrapped(text, width, " " * 10, "dim")
+    lines = wrapped(text, width, " " * 10, "dim")
+    slowed = (cost["governor"] or {}).get("text")
+    if slowed:
+        lines += wrapped(f"          kept low by {slowed}", width, " " * 10, "dim")
+    return lines

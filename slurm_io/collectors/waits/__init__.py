@@ -8,12 +8,15 @@ Cost: 6 to 12 µs a process and pass, 50 µs for each new storage target, at mos
 second. When the governor slows the passes, a rank in its step and its workers are looked at every
 two seconds only, and that look counts for the passes until the next: the samples of that phase are
 as many as before and stand for the same time, with less behind each. Passes that find a rank in a
-data wait, a save or a load look at it every time.
+data wait, a save or a load look at it every time. Slowed below one look a second, passes still come
+every second, and each looks at a part of the ranks with all their workers: each rank once in a
+round, at a moment drawn by chance. ``passes`` counts the looks at that rank.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import resource
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +26,7 @@ from slurm_io.collectors.waits.fds import FdReader
 from slurm_io.collectors.waits.judge import SAYS_NOTHING, most_telling
 from slurm_io.collectors.waits.reading import REFUSED, Classifier, Reading
 from slurm_io.collectors.waits.remembered import RememberedDescriptors
+from slurm_io.collectors.waits.rounds import Rounds
 from slurm_io.collectors.waits.syscalls import table_for
 from slurm_io.collectors.waits.tally import COUNTED, Look, Tally
 from slurm_io.collectors.waits.targets import Target, TargetFinder
@@ -44,7 +48,6 @@ Crew = tuple[int | None, int | None, str, list[Member]]
 class _ProbedCrew:
     """`held`: the last look at it in a step, made at `looked_ns`."""
 
-    rank_pid: int | None
     rank: int | None
     role: str
     probes: list[ProcessProbe]
@@ -56,7 +59,8 @@ class _ProbedCrew:
 class WaitsCollector:
     """:meth:`sample` is one pass; :meth:`collect` turns the passes since the last one into rows.
 
-    `hold_ns`: for so long a look at a rank in its step stands for the passes that follow.
+    `hold_ns`: for so long a look at a rank in its step stands for the passes that follow. `rounds`:
+    which ranks, each with its workers, a pass looks at.
     """
 
     name = "waits"
@@ -68,11 +72,12 @@ class WaitsCollector:
         self._tally = Tally()
         self._mounts_seen: dict[str, str] = {}
         self._members: Sequence[Member] = ()
-        self._crews: list[_ProbedCrew] = []
+        self._crews: dict[int | None, list[_ProbedCrew]] = {}
         self._refused = 0
         self._refused_processes: set[tuple[int, int]] = set()
         self.passes = 0
         self.hold_ns = 0
+        self.rounds = Rounds(random.Random())
         soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._most_kept = int(soft * _KEPT_SHARE_OF_DESCRIPTORS / _DESCRIPTORS_PER_PROCESS)
 
@@ -106,14 +111,13 @@ class WaitsCollector:
             self._take_members(members)
         self._remembered.now_ns = mono_ns
         self.passes += 1
-        phases: dict[int | None, tuple[str, int | None]] = {None: ("none", None)}
-        for crew in self._crews:
-            rank_pid = crew.rank_pid
-            if rank_pid is not None and rank_pid not in phases:
-                phases[rank_pid] = self._context.phase_of(rank_pid)
-            phase, loader = phases[rank_pid]
-            group = self._tally.group((rank_pid, crew.rank, crew.role, phase, loader))
-            group.add(self._look_at(crew, phase, mono_ns))
+        for rank_pid in self.rounds.due(list(self._crews)):
+            phase, loader = "none", None
+            if rank_pid is not None:
+                phase, loader = self._context.phase_of(rank_pid)
+            for crew in self._crews[rank_pid]:
+                group = self._tally.group((rank_pid, crew.rank, crew.role, phase, loader))
+                group.add(self._look_at(crew, phase, mono_ns))
 
     def _look_at(self, crew: _ProbedCrew, phase: str, mono_ns: int) -> Look:
         """A look at the crew, or the held one while that stands."""
@@ -166,7 +170,7 @@ class WaitsCollector:
         self, probe: ProcessProbe, main: Reading, phase: str, is_rank: bool, mono_ns: int
     ) -> Reading:
         """Who else in the process, or which helper of it, tells more than its main thread."""
-        others = list(probe.look_at_others(self._classifier, mono_ns))
+        others = list(probe.look_at_others(self._classifier, mono_ns, self.rounds.turns))
         for helper in probe.helpers:
             others.append(helper.main.look(self._classifier)._replace(pid=helper.pid))
         return most_telling(main, others, phase, is_rank)
@@ -201,10 +205,10 @@ class WaitsCollector:
     def _take_members(self, members: Sequence[Member]) -> None:
         self._members = members
         self._forget_all_but(members)
-        self._crews = [
-            _ProbedCrew(pid, rank, role, [self._probe(member) for member in crew])
-            for pid, rank, role, crew in _crews(members)
-        ]
+        self._crews = {}
+        for pid, rank, role, crew in _crews(members):
+            probed = _ProbedCrew(rank, role, [self._probe(member) for member in crew])
+            self._crews.setdefault(pid, []).append(probed)
         for probe in self._probes.values():
             probe.helpers = ()
         for owner, helpers in _helpers_by_owner(members).items():

@@ -7,7 +7,9 @@ any system call: a page fault), or the call's number and arguments::
 
 The kernel makes sure that the task sleeps while it reads the arguments, so the number alone
 decides for a futex or a nanosleep, and wchan is read only for calls that can mean several things.
-A wchan of ``0`` then says that the thread woke between the two reads: unknown, never CPU.
+A wchan of ``0`` then says that the thread woke between the two reads: never CPU, for it slept in
+that call. What the call waited for is told by its descriptor or path; of a fault, by nothing. Short
+waits race most often: called unknown, they would be missing from the storage that they are.
 """
 
 from __future__ import annotations
@@ -62,7 +64,6 @@ class Descriptors(Protocol):
 CPU = Reading("cpu", is_lasting=True)
 GONE = Reading("gone")  # never counted
 REFUSED = Reading("unknown", "refused")
-UNKNOWN = Reading("unknown")
 OTHER = Reading("other")
 _BY_NUMBER: dict[Group, Reading] = {
     "lock": Reading("lock", "futex", is_lasting=True),
@@ -119,13 +120,11 @@ class Classifier:
         fd = _argument(words, 2 if call.group == "fd2" else 1)
         if call.group == "path":
             # A lock here is an inode's: somebody else's lookup or write in the same folder.
-            is_storage = place in ("storage", "lock", "elsewhere")
+            is_storage = place in ("storage", "lock", "elsewhere", "race")
             return _with_path(call, words, name) if is_storage else Reading(_OF_PLACE[place])
         has_fd = call.group in ("fd", "fd2", "socket", "ioctl")
         if place == "storage" or call.group == "aio":
             return self._storage(call, fd if has_fd else None, name)
-        if place == "race" and self._wchan.works:
-            return UNKNOWN
         if call.group in ("fd", "fd2", "socket") and place not in ("pipe", "gpu"):
             return self._by_descriptor(pid, call, fd, name)
         return Reading(_OF_PLACE[place], call.name, is_lasting=place == "pipe")

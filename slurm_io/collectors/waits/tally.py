@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -29,8 +28,8 @@ class _OfMount:
 
     samples: int = 0
     faults: int = 0
-    paths: Counter[str] = field(default_factory=Counter)
-    wchans: Counter[str] = field(default_factory=Counter)
+    paths: dict[str, int] = field(default_factory=dict)
+    wchans: dict[str, int] = field(default_factory=dict)
     fstype: str | None = None
 
     def add(self, reading: Reading, target: Target) -> None:
@@ -108,10 +107,10 @@ def _cells(group: Group, mount: str | None, of_mount: _OfMount) -> Row:
     )  # fmt: skip
 
 
-def _count(counter: Counter[str], name: str | None) -> None:
-    if name and (name in counter or len(counter) < _MOST_NAMES):
-        counter[name] += 1
+def _count(counts: dict[str, int], name: str | None) -> None:
+    if name and (name in counts or len(counts) < _MOST_NAMES):
+        counts[name] = counts.get(name, 0) + 1
 
 
-def _most(counter: Counter[str]) -> str | None:
-    return counter.most_common(1)[0][0] if counter else None
+def _most(counts: dict[str, int]) -> str | None:
+    return max(counts, key=lambda name: counts[name]) if counts else None

@@ -19,6 +19,7 @@ _PARKED_EVERY_NS = 10_000_000_000
 _MOST_THREADS = 1024
 _RELIST_NS = 30_000_000_000
 _NLINK_CHECK_NS = 5_000_000_000
+_MOST_CHECK_PATIENCE = 4  # who reads may be a thread that has just been made
 _SYSCALL_BYTES = 256
 _WCHAN_BYTES = 128
 _OPEN_FLAGS = os.O_RDONLY | os.O_CLOEXEC
@@ -32,13 +33,14 @@ class ThreadProbe:
     """
 
     __slots__ = (
-        "_folder",
         "_keeps_files",
         "_last",
         "_last_reading",
         "_number",
         "_pid",
         "_syscall_fd",
+        "_task_folder",
+        "_tid",
         "_wchan_fd",
         "error_number",
         "has_moved",
@@ -46,9 +48,9 @@ class ThreadProbe:
         "same_looks",
     )  # fmt: skip
 
-    def __init__(self, pid: int, folder: str, keeps_files: bool) -> None:
+    def __init__(self, pid: int, task_folder: str, tid: int, keeps_files: bool) -> None:
         self._pid = pid
-        self._folder = folder
+        self._task_folder, self._tid = task_folder, tid
         self._keeps_files = keeps_files
         self._syscall_fd = self._wchan_fd = -1
         self.error_number: int | None = None
@@ -64,7 +66,7 @@ class ThreadProbe:
         try:
             fd = self._syscall_fd
             if fd < 0:
-                fd = self._syscall_fd = os.open(self._folder + "/syscall", _OPEN_FLAGS)
+                fd = self._syscall_fd = os.open(self._path("syscall"), _OPEN_FLAGS)
             raw: bytes | None = _pread(fd, _SYSCALL_BYTES, 0)
         except OSError as error:
             self.error_number, raw = error.errno, None
@@ -88,10 +90,13 @@ class ThreadProbe:
         """The kernel function it sleeps in; empty when that cannot be read."""
         try:
             if self._wchan_fd < 0:
-                self._wchan_fd = os.open(self._folder + "/wchan", _OPEN_FLAGS)
+                self._wchan_fd = os.open(self._path("wchan"), _OPEN_FLAGS)
             return os.pread(self._wchan_fd, _WCHAN_BYTES, 0)
         except OSError:
             return b""
+
+    def _path(self, name: str) -> str:
+        return f"{self._task_folder}/{self._tid}/{name}"
 
     def changed_call(self) -> bool:
         """True when the system call is another one than at the last time this was asked."""
@@ -122,6 +127,25 @@ class ProcessProbe:
     `wakes_with_main` says that parked threads have moved before.
     """
 
+    __slots__ = (
+        "_check_at_ns",
+        "_keeps_files",
+        "_list_at_ns",
+        "_lively",
+        "_nlink",
+        "_others",
+        "_parked",
+        "_parked_at_ns",
+        "_task_folder",
+        "_turn",
+        "helpers",
+        "main",
+        "pid",
+        "quiet_until_ns",
+        "starttime",
+        "wakes_with_main",
+    )  # fmt: skip
+
     def __init__(self, proc_root: str, pid: int, starttime: int, keeps_files: bool) -> None:
         self.pid = pid
         self.starttime = starttime
@@ -135,20 +159,23 @@ class ProcessProbe:
         self._lively: list[ThreadProbe] = []
         self._parked: list[ThreadProbe] = []
         self._nlink = 0
-        self._listed_ns = -_RELIST_NS
+        self._list_at_ns = 0
         self._check_at_ns = 0
         self._parked_at_ns = 0
         self._turn = 0
 
-    def look_at_others(self, classifier: Classifier, mono_ns: int) -> Sequence[Reading]:
-        """The other threads worth a look now, parked ones in rotation."""
+    def look_at_others(
+        self, classifier: Classifier, mono_ns: int, patience: int = 1
+    ) -> Sequence[Reading]:
+        """The other threads worth a look now, parked ones in rotation. `patience`: so many times
+        less often are threads listed and parked ones looked at, where looks are few anyway."""
         if mono_ns >= self._check_at_ns:
-            self._relist_if_due(mono_ns)
+            self._relist_if_due(mono_ns, patience)
         if self.wakes_with_main and self.main.changed_call():
             self._take_up_those_that_move()
         readings = [thread.look(classifier) for thread in self._lively]
         if self._parked and mono_ns >= self._parked_at_ns:
-            self._parked_at_ns = mono_ns + _PARKED_EVERY_NS
+            self._parked_at_ns = mono_ns + _PARKED_EVERY_NS * patience
             readings += self._look_at_one_parked(classifier)
         if readings:
             self._sort()
@@ -164,7 +191,7 @@ class ProcessProbe:
 
     def _list_again_soon(self) -> None:
         """A thread that ended may have been replaced: their number alone does not tell."""
-        self._listed_ns = self._check_at_ns - _RELIST_NS
+        self._list_at_ns = 0
 
     def close(self) -> None:
         """Give all descriptors back."""
@@ -172,7 +199,7 @@ class ProcessProbe:
             thread.close()
 
     def _thread(self, tid: int) -> ThreadProbe:
-        return ThreadProbe(self.pid, f"{self._task_folder}/{tid}", self._keeps_files)
+        return ThreadProbe(self.pid, self._task_folder, tid, self._keeps_files)
 
     def _look_at_one_parked(self, classifier: Classifier) -> list[Reading]:
         self._turn += 1
@@ -198,17 +225,17 @@ class ProcessProbe:
             for thread in self._parked:
                 thread.close()
 
-    def _relist_if_due(self, mono_ns: int) -> None:
+    def _relist_if_due(self, mono_ns: int, patience: int) -> None:
         """List threads anew when their number changed (link count of the folder), or after 30 s."""
-        self._check_at_ns = mono_ns + _NLINK_CHECK_NS
+        self._check_at_ns = mono_ns + _NLINK_CHECK_NS * min(patience, _MOST_CHECK_PATIENCE)
         try:
             nlink = os.stat(self._task_folder).st_nlink
-            if nlink == self._nlink and mono_ns - self._listed_ns < _RELIST_NS:
+            if nlink == self._nlink and mono_ns < self._list_at_ns:
                 return
             names = os.listdir(self._task_folder)
         except OSError:
             return
-        self._nlink, self._listed_ns = nlink, mono_ns
+        self._nlink, self._list_at_ns = nlink, mono_ns + _RELIST_NS * patience
         self._keep_only({int(name) for name in names[:_MOST_THREADS]} - {self.pid})
 
     def _keep_only(self, living: set[int]) -> None:

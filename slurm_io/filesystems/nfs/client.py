@@ -182,7 +182,7 @@ class NfsClient:
             if first is not None:
                 first.also.append(parse_head(block).mount_point)
             else:
-                about = parse_mount(block)
+                about = parse_mount(block)._replace(operations={})  # those are read anew
                 found[identity] = known.get(identity) or Superblock(identity, about)
                 found[identity].about, found[identity].also = about, []
             self._places.append(None if first is not None else found[identity])

@@ -9,6 +9,7 @@ are the kernel's signed milliseconds printed as unsigned: one that went below ze
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -50,6 +51,11 @@ class Operation(NamedTuple):
         return max(0, self.ntrans - self.ops)
 
 
+# Most operations of most mounts were never used: a hundred mounts need not hold thousands of them.
+_NEVER, _NEVER_1_0 = Operation(*(0,) * 9), Operation(*(0,) * 8, None)
+_SHARED = {one: one for one in (_NEVER, _NEVER_1_0)}
+
+
 def parse_operation(line: bytes) -> tuple[str, Operation] | None:
     """Name and counters of one line; None when it is none or its counts are impossible."""
     name, colon, rest = line.partition(b":")
@@ -65,9 +71,10 @@ def parse_operation(line: bytes) -> tuple[str, Operation] | None:
         return None
     if max(ops, ntrans, timeouts, sent, recv, errors or 0) >= _LARGEST:
         return None
-    return name.strip().decode("ascii", "replace"), Operation(
+    found = Operation(
         ops, ntrans, timeouts, sent, recv, _possible(queue), _possible(rtt), _possible(exe), errors
     )
+    return sys.intern(name.strip().decode("ascii", "replace")), _SHARED.get(found, found)
 
 
 def _possible(time_ms: int) -> int | None:
@@ -88,7 +95,9 @@ def counters(operations: Sequence[Operation], payload_bytes: int | None) -> Clie
     """Sum of the operations of one class. A total is None when one of them does not have it."""
     if not operations:
         return ClientCounters(0, payload_bytes, 0, 0, 0, 0, None)
-    ops, ntrans, _, _, _, queue_ms, rtt_ms, exe_ms, errors = zip(*operations, strict=True)
+    used = [one for one in operations if one is not _NEVER and one is not _NEVER_1_0]
+    used = used or list(operations[:1])
+    ops, ntrans, _, _, _, queue_ms, rtt_ms, exe_ms, errors = zip(*used, strict=True)
     return ClientCounters(
         ops=sum(ops),
         bytes=payload_bytes,

@@ -33,7 +33,6 @@ class MountReading:
         self._age_s: int | None = None
         self._tail_hash: int | None = None
         self._lines: list[bytes] = []
-        self._labels: list[bytes] = []
         self._forget()
 
     @property
@@ -73,12 +72,12 @@ class MountReading:
         if len(lines) != len(self._lines):
             self._lay_out(lines)
         changed = [place for place, line in enumerate(lines) if line != self._lines[place]]
-        if any(not lines[place].startswith(self._labels[place]) for place in changed):
+        if any(not lines[place].startswith(_label(self._lines[place])) for place in changed):
             self._lay_out(lines)
             changed = list(range(len(lines)))
-        self._lines = lines
         touched: set[_Class] = set()
         for place in changed:
+            self._lines[place] = lines[place]
             touched |= self._take_line(place, lines[place])
         self.transports = tuple(self._connections.values())
         for op_class in touched if self.counters else (*OP_CLASSES, None):
@@ -88,7 +87,6 @@ class MountReading:
         """The lines are about other things than they were: note what each is about."""
         self._forget()
         self._lines = [b""] * len(lines)
-        self._labels = [line[: line.find(b":") + 1] for line in lines]
         self._first_operation = lines.index(_OPERATIONS) + 1 if _OPERATIONS in lines else len(lines)
         self.counters = {}
 
@@ -139,6 +137,11 @@ class MountReading:
         if self._payload is not None:
             return self._payload[0 if is_read else 1]
         return sum(one.bytes_recv if is_read else one.bytes_sent for one in found)
+
+
+def _label(line: bytes) -> bytes:
+    """What tells whose line it is, colon included; empty without a colon."""
+    return line[: line.find(b":") + 1]
 
 
 def payload_of(mount: NfsMount) -> str:
