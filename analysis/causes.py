@@ -12,9 +12,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from slurm_io.analysis.batches import NS
 from slurm_io.analysis.exposure import expose
 from slurm_io.analysis.gpu_doubt import doubt
 from slurm_io.analysis.inputs import Tables
+from slurm_io.analysis.own_cpu import own_cpu, raise_to_own_cpu
 from slurm_io.analysis.queueing import relieve
 from slurm_io.analysis.samples import CAUSES, assign, explain, read_samples, thinning
 from slurm_io.analysis.seconds import cut_waits, phases, with_second
@@ -46,15 +48,27 @@ def find_causes(tables: Tables, timeline: Timeline, thresholds: Thresholds) -> C
     borders = phases(samples, rows)
     placed = with_second(assign(samples, rows), borders)
     loaders = rows.group_by("proc", "loader").agg(pl.col("workers").any())
-    evidence = relieve(explain(placed, loaders), placed, tables, every)
+    evidence = explain(_of_training(placed, rows, borders), loaders)
+    own = own_cpu(rows, tables)
+    evidence = relieve(evidence, placed, loaders, own, tables, every)
     pieces = cut_waits(rows, borders)
     waits = pieces.group_by("second").agg(
         pl.first("proc", "sec"), pl.col("part_s").sum().alias("wait_s")
     )
     split = spread(waits.sort("second").drop("second"), evidence, thresholds.sampling)
-    shares = _row_shares(pieces, split).join(_handed_near(pieces, rows), on="row", how="left")
+    shares = raise_to_own_cpu(_row_shares(pieces, split), rows, own)
+    shares = shares.join(_handed_near(pieces, rows), on="row", how="left")
     seconds = _seconds(split, rows)
     return Causes(_with_losses(rows, shares), placed, evidence, seconds, borders, every)
+
+
+def _of_training(samples: pl.DataFrame, rows: pl.DataFrame, borders: pl.DataFrame) -> pl.DataFrame:
+    """Without the second in which training began and those before it: the wait for the very first
+    batch is start-up, and its samples are no evidence of the few short waits behind it."""
+    opened = (pl.col("opens").first() - pl.col("border").first()) // NS
+    opens = rows.join(borders, on="node").group_by("proc").agg(opened.alias("opened"))
+    found = samples.join(opens, on="proc", how="left").filter(pl.col("sec") > pl.col("opened"))
+    return found.drop("opened")
 
 
 def _row_shares(pieces: pl.DataFrame, split: pl.DataFrame) -> pl.DataFrame:

@@ -16,15 +16,21 @@ _LEAST_READS = 100
 
 
 def mean_request_bytes(
-    tables: Tables, spans: pl.DataFrame, awaited: list[tuple[str, str]]
+    tables: Tables,
+    spans: pl.DataFrame,
+    awaited: list[tuple[str, str]],
+    local: list[tuple[str, str]],
 ) -> float | None:
     """Bytes of a read request of the `awaited` (node, mount) between `spans`.
 
-    By the clients of network file systems, else by the devices of local ones; None where neither
-    was recorded, or fewer than 100 requests were.
+    By the clients of network file systems, else by the devices of those that are `local`; None
+    where neither was recorded, or fewer than 100 requests were. What a node's disks were asked for
+    says nothing of a mount that is on none of them.
     """
     by_client = _of_clients(tables, spans, awaited)
-    return by_client if by_client is not None else _of_devices(tables, spans, awaited)
+    if by_client is not None or not local:
+        return by_client
+    return _of_devices(tables, spans, local)
 
 
 def _of_clients(

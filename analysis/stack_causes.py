@@ -23,7 +23,8 @@ import polars as pl
 from slurm_io.analysis.batches import NS
 from slurm_io.analysis.causes import Causes
 from slurm_io.analysis.inputs import Tables
-from slurm_io.analysis.queueing import really_running, relieve
+from slurm_io.analysis.own_cpu import NOBODY
+from slurm_io.analysis.queueing import really_ready, really_running, relieve
 from slurm_io.analysis.samples import CAUSES, COUNTS, assign, explain, read_samples, thinning
 from slurm_io.analysis.seconds import phases, with_second
 from slurm_io.analysis.shares import spread
@@ -72,8 +73,9 @@ def find_stack_causes(tables: Tables, looks: Looks, thresholds: Thresholds) -> S
         .alias("by_itself"),
     )  # fmt: skip
     late, late_evidence, late_seconds = _of_workers(seconds, placed, tables, every, thresholds)
-    real = really_running(placed.filter(pl.col("role") == "rank"), tables, every, "rank")
-    own, own_evidence, own_seconds = of_itself(seconds, placed, real)
+    of_ranks = placed.filter(pl.col("role") == "rank")
+    ready = really_ready(of_ranks, tables, every, "rank")
+    own, own_evidence, own_seconds = of_itself(seconds, placed, ready)
     parts = _parts(seconds, late, own)
     evidence = pl.concat([late_evidence, own_evidence], how="vertical_relaxed")
     held = pl.concat([late_seconds, own_seconds], how="vertical_relaxed")
@@ -85,7 +87,7 @@ def find_stack_causes(tables: Tables, looks: Looks, thresholds: Thresholds) -> S
     causes = Causes(pl.DataFrame(), marked, evidence, held, borders, every)
     of_workers = really_running(placed.filter(pl.col("role") == "worker"), tables, every, "worker")
     roles = pl.concat([
-        real.with_columns(pl.lit("rank").alias("role")),
+        really_running(of_ranks, tables, every, "rank").with_columns(pl.lit("rank").alias("role")),
         of_workers.with_columns(pl.lit("worker").alias("role")),
     ])  # fmt: skip
     return StackCauses(parts, causes, _ceiling(placed, roles))
@@ -135,7 +137,7 @@ def _of_workers(
     in_wait = marked.join(waits, on=["proc", "sec"]).with_columns(
         pl.col("passes") * pl.col("waiting")
     )
-    evidence = relieve(explain(in_wait, loaders), marked, tables, every)
+    evidence = relieve(explain(in_wait, loaders), marked, loaders, NOBODY, tables, every)
     split = spread(waits.select("proc", "sec", "wait_s"), evidence, thresholds.sampling)
     idle = _idleness(marked)
     blocked = pl.col("p_storage") + pl.col("p_net")

@@ -2,9 +2,10 @@
 
 So the parts of a window are set against each other. Storage is at most what the rank's samples show
 beside checkpoints, and at most the wait; the network at most what they show beside collectives.
-Samples in which the rank only queued for a CPU (:mod:`.queueing`) are left out: what it queued
-between decides. What is left is CPU as far as decoders and transforms were on the stack, or as the
-window has more CPU samples than training can hold; then sleep; then nobody knows.
+Samples in which the rank only seemed to work (:mod:`.queueing`) are left out: what it did in
+between decides; those in which it queued for a CPU are neither. What is left is CPU as far as
+decoders and transforms were on the stack, or as the window has more CPU samples than training can
+hold; then sleep; then nobody knows.
 """
 
 from __future__ import annotations

@@ -61,10 +61,12 @@ from slurm_io.analysis.rules.base import (
     shortness,
     sure,
 )
+from slurm_io.analysis.witnesses import LOCAL_FSTYPES
 
 _CLIENT = ("mount", "op_class", "ops", "exe_ms", "rtt_ms")
 _NETWORK_SHARE = 0.5  # of the storage samples that were sockets: then calls say nothing of files
 _LEAST_OPS = 100
+_MOUNT_SHARE = 0.10  # of the storage samples
 _LEAST_HITS, _AGAIN = 20, 5  # seconds with storage samples, and so many for each file among them
 
 
@@ -99,6 +101,10 @@ class SmallReadsOrMetadata:
         if reads is None and heavy is None:
             return Answer("quiet", large or _why_quiet(latency))
         return Answer("fired", findings=(_finding(picture, reads, heavy),))
+
+
+def _awaited_mounts(picture: Picture) -> list[str]:
+    return [mount.mount for mount in picture.where.mounts if mount.share >= _MOUNT_SHARE]
 
 
 def _why_quiet(latency: ReadLatency | None) -> str:
@@ -137,11 +143,14 @@ def _large_requests(picture: Picture, limits: SmallReads) -> str | None:
     page faults, which read ahead around themselves."""
     if picture.where.fault_share >= limits.fault_share:
         return None
-    hits = (pl.col("n_storage") > 0) & pl.col("mount").is_not_null()
-    samples = picture.causes.samples.filter(hits)
-    places = samples.select(pl.col("node").cast(pl.String), "mount").unique()
-    awaited = [(node, mount) for node, mount in places.iter_rows()]
-    size = mean_request_bytes(picture.tables, picture.watch.spans, awaited)
+    # A stray sample of the node's own disk would bring in what everybody reads from that.
+    samples = picture.causes.samples.filter(
+        (pl.col("n_storage") > 0) & pl.col("mount").is_in(_awaited_mounts(picture))
+    )
+    places = samples.select(pl.col("node").cast(pl.String), "mount", "fstype").unique()
+    awaited = [(node, mount) for node, mount, _ in places.iter_rows()]
+    local = [(node, mount) for node, mount, fstype in places.iter_rows() if fstype in LOCAL_FSTYPES]
+    size = mean_request_bytes(picture.tables, picture.watch.spans, awaited, local)
     if size is None or size < limits.read_bytes:
         return None
     return f"the file system was asked for {size / 1024:.0f} KiB at a time on the mean"
@@ -150,7 +159,7 @@ def _large_requests(picture: Picture, limits: SmallReads) -> str | None:
 def _metadata(picture: Picture) -> Evidence | None:
     """The client's time in metadata, of that in metadata and reads; None when not recorded."""
     rows = rows_between(picture.tables, picture.watch.spans, "fsclient", _CLIENT)
-    awaited = [mount.mount for mount in picture.where.mounts if mount.share >= 0.10]
+    awaited = _awaited_mounts(picture)
     took = pl.coalesce("exe_ms", "rtt_ms") * pl.col("ops")
     mine = rows.rows.filter(
         pl.col("mount").is_in([*awaited, "*"]) & pl.col("op_class").is_in(["read", "meta"])
@@ -179,7 +188,7 @@ def _metadata(picture: Picture) -> Evidence | None:
 def _finding(picture: Picture, reads: Evidence | None, meta: Evidence | None) -> Finding:
     where = picture.where
     share = picture.data_storage.value
-    mounts = tuple(mount.mount for mount in where.mounts if mount.share >= 0.10)
+    mounts = tuple(_awaited_mounts(picture))
     files = tuple(path for mount in where.mounts for path in mount.files)[:5]
     evidence = [
         *(one for one in (reads, meta) if one is not None),

@@ -72,6 +72,7 @@ def judge(
         *([] if is_excused else _verdict_problems(scenario, report["verdict"])),
         *_rule_problems(scenario, (set(fired) | silenced) - starved, is_excused),
         *([] if is_excused else _place_problems(scenario, report["findings"])),
+        *([] if is_excused else _told_problems(scenario, report)),
         *_share_problems(scenario, storage, truth),
     ]
     return Outcome(
@@ -135,6 +136,22 @@ def _place_problems(scenario: Judged, findings: list[dict[str, Any]]) -> list[st
 
 def _is_named(wanted: object, places: list[object]) -> bool:
     return any(place == wanted or PurePath(str(place)).name == wanted for place in places)
+
+
+def _told_problems(scenario: Judged, report: Mapping[str, Any]) -> list[str]:
+    found = {name: _at(report, name) for name in scenario.told}
+    return [
+        f"{name} is {found[name]!r}, expected {wanted!r}"
+        for name, wanted in scenario.told.items()
+        if found[name] != wanted
+    ]
+
+
+def _at(report: Mapping[str, Any], name: str) -> object:
+    value: Any = report
+    for key in name.split("."):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
 
 
 def _share_problems(

@@ -42,7 +42,8 @@ class Judged:
 
     `verdicts` are the ones that are right; rules in `fired` must fire, those in `quiet` must not.
     `named`: what some finding must name as the place, by the key of its `where` (a file by its bare
-    name). The report's value may be off by `tolerance` (of training GPU-seconds) at most.
+    name). `told`: what else stands in the report, by its dotted name. The report's value may be off
+    by `tolerance` (of training GPU-seconds) at most.
     `unproven_when_busy`: why a machine whose CPUs are short may leave this one unproven; else it
     may not. `silent_when_busy`: rules of `fired` that need the machine to keep time, and may be
     quiet where it does not. `share_is_known`: False where nothing may be said of the share (too
@@ -55,6 +56,7 @@ class Judged:
     fired: frozenset[str] = frozenset()
     quiet: frozenset[str] = frozenset()
     named: Mapping[str, object] = field(default_factory=dict)
+    told: Mapping[str, object] = field(default_factory=dict)
     tolerance: float = 0.02
     unproven_when_busy: str = ""
     silent_when_busy: frozenset[str] = frozenset()

@@ -182,7 +182,8 @@ def _disk(scenario: Scenario, disk: Disk, folder: Path) -> Iterator[Path]:
             _forget(path)
         slow.change(disk.slow)
         try:
-            yield data
+            with _changing(slow, scenario.changes):
+                yield data
         finally:
             slow.change(bandwidth_bytes_per_s=None, read_latency_s=0.0)
 

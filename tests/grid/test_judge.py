@@ -53,6 +53,22 @@ def test_each_fault_is_named(wrong: dict[str, Any], truth: float, problem: str) 
     assert "FAIL: " + problem in line(outcome)
 
 
+@pytest.mark.parametrize(
+    ("told", "problems"),
+    [
+        ({"alignment": {"state": "apart"}}, ()),
+        ({"alignment": {"state": "open"}}, ("alignment.state is 'open', expected 'apart'",)),
+        ({"alignment": None}, ("alignment.state is None, expected 'apart'",)),
+        ({}, ("alignment.state is None, expected 'apart'",)),
+    ],
+)
+def test_what_else_must_be_told_is_looked_for(
+    told: dict[str, Any], problems: tuple[str, ...]
+) -> None:
+    scenario = replace(SCENARIO, told={"alignment.state": "apart"})
+    assert judge(scenario, {**report(), **told}, truth=0.42).problems == problems
+
+
 def test_lines_stand_under_the_head() -> None:
     text = line(judge(SCENARIO, report(), truth=0.42))
     assert text[: len(HEAD)].split() == [

@@ -125,3 +125,22 @@ def test_what_a_local_device_was_asked_for_counts_as_well() -> None:
     said = answer(RULE, store)
     assert said.state == "quiet"
     assert "asked for 512 KiB at a time" in said.reason
+
+
+def test_what_others_read_from_the_nodes_disk_says_nothing_of_a_mount_without_a_device() -> None:
+    """A FUSE mount tells no sizes; the node's own disk serves everybody."""
+    store = reading(job(starved(), fstype="fuse.slow"), 100 * 2048)
+    row: Row = {"device": "sda", "role": "disk", "r_s": 20.0, "rkB_s": 20 * 512.0, "r_await": 40.0}
+    put(store, "block", lambda second: row)
+    assert answer(RULE, store).state == "fired"
+
+
+def test_a_stray_sample_of_the_local_disk_brings_in_no_device() -> None:
+    store = reading(job(starved(), fstype="fuse.slow"), 100 * 2048)
+    store.nodes["n1"].meta["sources"]["block"] = {"state": "on", "leaves": {"/": ["sda"]}}
+    row: Row = {"device": "sda", "role": "disk", "r_s": 20.0, "rkB_s": 20 * 512.0, "r_await": 40.0}
+    put(store, "block", lambda second: row)
+    waits = store.nodes["n1"].tables["waits"]
+    first = next(one for one in waits if one.get("n_storage"))
+    waits.append({**first, "mount": "/", "fstype": "ext4", "path": "/lib/x.so", "n_storage": 1})
+    assert answer(RULE, store).state == "fired"
