@@ -42,6 +42,8 @@ def prepare(call: HookCall) -> str:
     Raises HostError, OSError, NodeDrainedError, and DeadlineError: what was known by then has been
     published all the same.
     """
+    if call.job.is_unallocated:
+        return "srun --no-allocate: no job, so nothing to prepare"
     work = Preparation(call)
     try:
         work.start_sampler()

@@ -62,7 +62,7 @@ def stuck_key(check: str, identity: str, uid: int) -> str:
 def recall(config: Config, node: str) -> NodeMemory:
     """What is remembered; nothing when there is no file or it cannot be trusted."""
     # Looked for before the folders are walked: nearly always there is none.
-    if not os.path.lexists(os.path.join(config.state_dir, node, FILE)):
+    if not os.path.lexists(os.path.join(_state_folder(config, node), node, FILE)):
         return NodeMemory()
     try:
         with memory_folder(config, node, create=False) as folder:
@@ -80,12 +80,21 @@ def remember(config: Config, node: str, memory: NodeMemory) -> None:
 @contextlib.contextmanager
 def memory_folder(config: Config, node: str, create: bool) -> Iterator[int]:
     """Descriptor of ``<state_dir>/<node>``, root's own. Raises HostError."""
-    with trusted_folder(config.state_dir, create) as top:
-        folder = child_folder(top, node, config.state_dir, 0o755 if create else None)
+    state = _state_folder(config, node)
+    with trusted_folder(state, create) as top:
+        folder = child_folder(top, node, state, 0o755 if create else None)
         try:
             yield folder
         finally:
             os.close(folder)
+
+
+def _state_folder(config: Config, node: str) -> str:
+    if "%" not in config.state_dir:
+        return config.state_dir
+    from slurm_io.staging.datasets import state_folder  # most sites do without it
+
+    return state_folder(config, node)
 
 
 def _read(folder: int) -> NodeMemory:

@@ -17,6 +17,7 @@ from slurm_io.config import (
     CheckConfig,
     Config,
     DatasetConfig,
+    ReservationConfig,
     Setting,
     default_of,
     settings_of,
@@ -86,6 +87,7 @@ def page() -> str:
         parts.append(_section(f"[{name}]", _about(kind), kind))
     parts.append(_section("[check.NAME]", _about(CheckConfig), CheckConfig))
     parts.append(_section("[dataset.NAME]", _about(DatasetConfig), DatasetConfig))
+    parts.append(_section("[reservation.NAME]", _about(ReservationConfig), ReservationConfig))
     words = "".join(f"| `{key}` | {meaning} |\n" for key, meaning in WORDS.items())
     return "\n".join([*parts, PARTITIONS + words])
 

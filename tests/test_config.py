@@ -182,3 +182,14 @@ def test_the_page_writes_numbers_out() -> None:
 def test_a_dataset_that_no_job_could_ask_for_is_refused(dataset: str) -> None:
     with pytest.raises(ConfigError, match="no job can ask for this name"):
         parse({"dataset": {dataset: {"local": "/data"}}})
+
+
+@pytest.mark.parametrize("path", ["/lib/%N", "/lib/%n/x", "/lib/%h", "/lib/100%%"])
+def test_the_state_folder_may_hold_the_nodes_name(path: str) -> None:
+    assert parse({"state_dir": path}).state_dir == path
+
+
+@pytest.mark.parametrize("path", ["/lib/%u", "/lib/%j", "/lib/%", "/lib/%%%", "/lib/%%%u"])
+def test_the_state_folder_depends_on_no_job(path: str) -> None:
+    with pytest.raises(ConfigError, match="%N, %n, %h and %%"):
+        parse({"state_dir": path})

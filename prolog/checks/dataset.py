@@ -135,6 +135,7 @@ def _no_id(place: Place) -> str | None:
 
 
 def _look(context: CheckContext, settings: Settings, place: Place) -> Looked:
+    from slurm_io.staging.datasets import state_folder
     from slurm_io.staging.verify.identity import Roots
     from slurm_io.staging.verify.on_node import NodeLook
     from slurm_io.staging.verify.work import Options
@@ -147,7 +148,7 @@ def _look(context: CheckContext, settings: Settings, place: Place) -> Looked:
     )
     look = NodeLook(
         place,
-        context.config.state_dir,
+        state_folder(context.config, context.node),
         settings.manifest_files_max,
         f"{_command(place)} --record",
         Roots(proc=context.proc_root),

@@ -36,6 +36,7 @@ from slurm_io.config.settings import (
     read_section,
     settings_of,
 )
+from slurm_io.config.spares import ReservationConfig, SparesConfig, StageConfig
 from slurm_io.errors import ConfigError, SpecError
 from slurm_io.records import dataclass, field
 from slurm_io.spec import JobSpec, spec_from_pairs
@@ -56,9 +57,12 @@ __all__ = [
     "HookConfig",
     "PolicyConfig",
     "PrologConfig",
+    "ReservationConfig",
     "RulesConfig",
     "SamplerConfig",
     "Setting",
+    "SparesConfig",
+    "StageConfig",
     "StoreConfig",
     "Thresholds",
     "_key",
@@ -89,7 +93,11 @@ class Config:
     )
     state_dir: str = _key(
         "/var/lib/slurm_io",
-        Setting("what a node knows of its datasets", "survives a reboot, root-owned", is_path=True),
+        Setting(
+            "what a node knows of its datasets; may hold %N, %n, %h where nodes share a folder",
+            "survives a reboot, root-owned",
+            is_path=True,
+        ),
     )
     log_file: str = _key(
         "/var/log/slurm_io.log",
@@ -107,9 +115,12 @@ class Config:
     thresholds: Thresholds = field(default_factory=Thresholds)
     rules: RulesConfig = field(default_factory=RulesConfig)
     checks: ChecksConfig = field(default_factory=ChecksConfig)
+    stage: StageConfig = field(default_factory=StageConfig)
+    spares: SparesConfig = field(default_factory=SparesConfig)
     check: Mapping[str, CheckSettings] = field(default_factory=dict)
     datasets: Mapping[str, DatasetConfig] = field(default_factory=dict)
     partitions: Mapping[str, JobSpec] = field(default_factory=dict)
+    reservations: Mapping[str, ReservationConfig] = field(default_factory=dict)
 
 
 SECTIONS: dict[str, type[Any]] = {
@@ -122,8 +133,10 @@ SECTIONS: dict[str, type[Any]] = {
     "thresholds": Thresholds,
     "rules": RulesConfig,
     "checks": ChecksConfig,
+    "stage": StageConfig,
+    "spares": SparesConfig,
 }
-NAMED_SECTIONS = ("check", "dataset", "partition")
+NAMED_SECTIONS = ("check", "dataset", "partition", "reservation")
 
 
 def load(path: str | None = None) -> Config:
@@ -173,7 +186,12 @@ def parse(data: Mapping[str, Any], name: str = "configuration") -> Config:
         partitions=_partitions(data.get("partition", {}), name),
         check=_checks(data.get("check", {}), name),
         datasets=_datasets(data.get("dataset", {}), name),
+        reservations=_reservations(data.get("reservation", {}), name),
     )
+    if any(each[:1] not in "Nnh" or not each for each in _after_percent(config.state_dir)):
+        raise ConfigError(
+            f"{name}: state_dir may hold %N, %n, %h and %%, nothing else of that kind"
+        )
     if bool(config.store.site_path) != bool(config.store.service_user):
         raise ConfigError(f"{name}: [store] needs site_path and service_user, or neither")
     _check_room_for_drain_exit(config, name)
@@ -229,6 +247,21 @@ def _partitions(value: Any, name: str) -> dict[str, JobSpec]:
         except SpecError as error:
             raise ConfigError(f"{name}: [partition.{partition}] {error}") from None
     return partitions
+
+
+def _reservations(value: Any, name: str) -> dict[str, ReservationConfig]:
+    reservations = {}
+    for reservation, inner in _table(value, name, "reservation").items():
+        label = f"reservation.{reservation}"
+        read = read_section(ReservationConfig, _table(inner, name, label), name, label)
+        if read.filler_script and not read.filler_user:
+            raise ConfigError(f"{name}: [{label}] filler_script needs filler_user: never root")
+        reservations[reservation] = read
+    return reservations
+
+
+def _after_percent(pattern: str) -> list[str]:
+    return pattern.replace("%%", "").split("%")[1:]
 
 
 def _as_written(value: Any) -> str:

@@ -6,6 +6,7 @@ against each. Records are those of :mod:`slurm_io.slurm.infos`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from slurm_io.records import dataclass
@@ -49,6 +50,30 @@ class NewReservation:
     start_s: int | None = None
     duration_s: int | None = None
     ignore_running_jobs: bool = False
+
+
+@dataclass(frozen=True)
+class NewJob:
+    """A batch job to submit for an account. `script` is its text, with ``#!`` in the first line.
+
+    Nothing of the caller's environment reaches it but PATH, HOME and USER. What is None is left to
+    Slurm and to the script's own #SBATCH lines; what is given wins over those. `nodes`: exactly
+    these. `output`: absolute, with Slurm's patterns.
+    """
+
+    name: str
+    script: str
+    user: str
+    work_dir: str
+    nodes: tuple[str, ...] = ()
+    partition: str | None = None
+    reservation: str | None = None
+    qos: str | None = None
+    account: str | None = None
+    comment: str | None = None
+    time_limit_s: int | None = None
+    requeue: bool | None = None
+    output: str | None = None
 
 
 class SlurmReader(Protocol):
@@ -104,6 +129,12 @@ class Slurm(SlurmReader, Protocol):
         self, node: str, comment: str | None = None, extra: str | None = None
     ) -> None:
         """Comment and Extra of a node; "" clears, None leaves."""
+
+    def set_features(self, node: str, features: Sequence[str]) -> None:
+        """All features of a node. New ones are active; of the others, those that were."""
+
+    def submit(self, wanted: NewJob) -> str:
+        """Submit a batch job; its id."""
 
     def requeue(self, job_id: str, hold: bool = False) -> Requeued:
         """Put a batch job back into the queue."""

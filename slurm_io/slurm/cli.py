@@ -8,10 +8,11 @@ reservation by this project must not run at the same time; the caller holds the 
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from slurm_io.errors import SlurmError, SlurmNotFound, SlurmRefused
 from slurm_io.slurm import given
-from slurm_io.slurm.base import JobChange, NewReservation, Requeued
+from slurm_io.slurm.base import JobChange, NewJob, NewReservation, Requeued
 from slurm_io.slurm.cli_read import CliReader
 from slurm_io.slurm.hostlist import compress
 from slurm_io.slurm.infos import JobInfo, ReservationInfo
@@ -23,6 +24,7 @@ from slurm_io.slurm.reservation_rules import (
     refuse_unfit,
     wanted_nodes,
 )
+from slurm_io.slurm.submit import job_id_in, submit_words
 from slurm_io.slurm.tools import ask, complaint, run_tool
 
 SOONEST_START_S = 5
@@ -54,6 +56,19 @@ class CliSlurm(CliReader):
         ]
         if words:
             self._update_node(node, *words)
+
+    def set_features(self, node: str, features: Sequence[str]) -> None:
+        """``AvailableFeatures=`` and ``ActiveFeatures=``: a plugin may hold some back from use."""
+        names = given.feature_names(features)
+        found = self.node(node)
+        held_back = set(found.features) - set(found.active_features)
+        active = ",".join(each for each in features if each not in held_back)
+        self._update_node(node, f"AvailableFeatures={names}", f"ActiveFeatures={active}")
+
+    def submit(self, wanted: NewJob) -> str:
+        """``sbatch``, the script on its stdin."""
+        words = submit_words(wanted)
+        return job_id_in(ask("sbatch", words, self._limits, wanted.script.encode()).stdout)
 
     def requeue(self, job_id: str, hold: bool = False) -> Requeued:
         """``scontrol requeue``; the answer says before when the job is not stuck."""

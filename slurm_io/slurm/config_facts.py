@@ -7,6 +7,7 @@ controller's own version, which may be newer than the commands' on this machine.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from slurm_io.errors import SlurmError
 from slurm_io.slurm.infos import ConfigFacts
@@ -41,6 +42,9 @@ def config_from_text(text: str) -> ConfigFacts:
         scheduler_parameters=scheduler,
         prolog_flags=names_of(values.get("PrologFlags", "")),
         accounting=values.get("AccountingStorageType", "").endswith("slurmdbd"),
+        has_prolog=_has_prolog(values),
+        unkillable_step_s=_seconds(values.get("UnkillableStepTimeout", "")),
+        health_check_program=_given(values.get("HealthCheckProgram", "")),
     )
 
 
@@ -49,6 +53,16 @@ def _seconds(text: str) -> int | None:
     if text in EMPTY or found is None:
         return None
     return int(found[1]) * (60 if found[2] == "min" else 1)
+
+
+def _given(text: str) -> str | None:
+    return None if text in EMPTY else text
+
+
+def _has_prolog(values: Mapping[str, str]) -> bool | None:
+    """``Prolog`` is one path, or ``Prolog[0]`` and so on from 23.02."""
+    told = [text for name, text in values.items() if re.fullmatch(r"Prolog(\[[0-9]+\])?", name)]
+    return any(_given(text) for text in told) if told else None
 
 
 def _option(words: tuple[str, ...], name: str) -> int | None:

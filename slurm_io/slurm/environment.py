@@ -21,6 +21,9 @@ TEXT_MAX_CHARS = 256
 COMMENT_KEPT_CHARS = 2048
 GPUS_MAX_CHARS = 8192
 
+FIRST_UNALLOCATED = 0xFFFF0000
+"""From this number on a job id is invented by ``srun --no-allocate`` (slurm_protocol_api.h)."""
+
 _NUMBER = re.compile(r"[0-9]{1,10}")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _SLUID = re.compile(r"s[0-9A-HJKMNP-TV-Z]{13}")
@@ -42,6 +45,11 @@ class HookJob:
     spank: str
     sluid: str | None = None
     gpus: str | None = None
+
+    @property
+    def is_unallocated(self) -> bool:
+        """Whether it is no job of Slurm's: no Epilog will follow, and its node may be busy."""
+        return int(self.identity.job) >= FIRST_UNALLOCATED
 
 
 def read_environment(environment: Mapping[str, str]) -> HookJob:

@@ -28,7 +28,10 @@ class Reason:
 
 @dataclass(frozen=True)
 class NodeInfo:
-    """One node. `base` is IDLE, MIXED, ALLOCATED, DOWN, ... and `flags` the words behind it."""
+    """One node. `base` is IDLE, MIXED, ALLOCATED, DOWN, ... and `flags` the words behind it.
+
+    `address`: what slurmctld reaches it by, a name or an address; "" when not told.
+    """
 
     name: str
     base: str
@@ -55,6 +58,7 @@ class NodeInfo:
     last_busy_s: int | None = None
     resume_after_s: int | None = None
     suspend_time_s: int | None = None
+    address: str = ""
 
     @property
     def is_drained(self) -> bool:
@@ -205,7 +209,11 @@ class PartitionInfo:
 
 @dataclass(frozen=True)
 class ConfigFacts:
-    """What slurmctld's configuration says that decides how fast a job comes back."""
+    """What slurmctld's configuration says that decides how fast a job comes back.
+
+    `has_prolog`: slurmd runs a Prolog before the first step on a node; None = not told. It can
+    kill a step's processes in `unkillable_step_s`, else the node is drained.
+    """
 
     cluster: str
     version: Version
@@ -219,6 +227,9 @@ class ConfigFacts:
     scheduler_parameters: tuple[str, ...] = ()
     prolog_flags: tuple[str, ...] = ()
     accounting: bool = False
+    has_prolog: bool | None = None
+    unkillable_step_s: int | None = None
+    health_check_program: str | None = None
 
     @property
     def start_delay_s(self) -> int:

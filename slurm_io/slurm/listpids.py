@@ -21,19 +21,24 @@ _LIMIT_BYTES = 4 * 1024 * 1024
 _NOTHING_YET = ("does not exist on", "There are no steps", "No job steps exist")
 
 
+EVERY_JOB = "*"
+
+
 def parse_listpids(text: str, job: str) -> list[int]:
-    """Process ids of `job`, each once; lines of other jobs and of no process are left out."""
+    """Process ids of `job` (`EVERY_JOB`: of all), each once; lines of other jobs and of no process
+    are left out."""
     found: dict[int, None] = {}
     for line in text.splitlines():
         words = line.split()
-        if len(words) >= 2 and words[1] == job and words[0].isascii() and words[0].isdecimal():
+        is_meant = len(words) >= 2 and job in (words[1], EVERY_JOB)
+        if is_meant and words[0].isascii() and words[0].isdecimal():
             found[int(words[0])] = None
     found.pop(0, None)
     return list(found)
 
 
 def ask_listpids(job: str, node: str, timeout_s: float) -> list[int]:
-    """What the node's slurmstepds say now; [] while the job has no step here.
+    """What the node's slurmstepds say now; [] while the job (`EVERY_JOB`: any) has no step here.
 
     Raises:
         SlurmError: scontrol is not there, does not answer in time, or says something else.

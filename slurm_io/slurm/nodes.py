@@ -107,6 +107,7 @@ def _from_fields(fields: Mapping[str, str], text: str) -> NodeInfo:
         last_busy_s=epoch_of(fields.get("LastBusyTime", "")),
         resume_after_s=epoch_of(fields.get("ResumeAfterTime", "")),
         suspend_time_s=_seconds(fields.get("SuspendTime", "")),
+        address=text_of(fields.get("NodeAddr", "")),
     )
 
 
@@ -148,6 +149,7 @@ def _from_object(node: Mapping[str, Any]) -> NodeInfo:
         slurmd_start_s=of.epoch("slurmd_start_time"),
         last_busy_s=of.epoch("last_busy"),
         resume_after_s=of.epoch("resume_after"),
+        address=of.text("address"),
     )
 
 

@@ -62,7 +62,7 @@ def tool_path(name: str, folders: Sequence[str] = SLURM_FOLDERS) -> str:
     return path
 
 
-def run_tool(name: str, arguments: Sequence[str], limits: Limits) -> Finished:
+def run_tool(name: str, arguments: Sequence[str], limits: Limits, stdin: bytes = b"") -> Finished:
     """Run a Slurm command to its end, whatever its exit code.
 
     Raises:
@@ -75,6 +75,7 @@ def run_tool(name: str, arguments: Sequence[str], limits: Limits) -> Finished:
         finished = run(
             [path, *arguments],
             limits.time_s,
+            stdin=stdin,
             extra_environment={**kept, "SLURM_TIME_FORMAT": "%s"},
             limit_bytes=limits.answer_bytes,
         )
@@ -90,9 +91,9 @@ def run_tool(name: str, arguments: Sequence[str], limits: Limits) -> Finished:
     return finished
 
 
-def ask(name: str, arguments: Sequence[str], limits: Limits) -> Finished:
+def ask(name: str, arguments: Sequence[str], limits: Limits, stdin: bytes = b"") -> Finished:
     """:func:`run_tool`, and what it complains of is raised as :func:`complaint` says."""
-    finished = run_tool(name, arguments, limits)
+    finished = run_tool(name, arguments, limits, stdin)
     if finished.return_code != 0:
         raise complaint(name, arguments, finished)
     return finished

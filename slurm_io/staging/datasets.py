@@ -5,12 +5,14 @@ Standard library only: the prolog loads it.
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Literal
 
 from slurm_io.config import Config, DatasetConfig
 from slurm_io.errors import SpecError
 from slurm_io.records import dataclass
+from slurm_io.slurm.node_name import node_name
 from slurm_io.spec import JobSpec
 
 Tier = Literal["local", "shared"]
@@ -89,6 +91,19 @@ def expand_pattern(pattern: str, names: Names) -> str:
         return value
 
     return _PATTERN.sub(fill, pattern)
+
+
+def state_folder(config: Config, node: str | None = None) -> str:
+    """``state_dir`` of a node, by default of this one: it may hold %N, %n and %h, where nodes
+    share a folder. Raises SpecError when the name cannot stand in a path."""
+    return expand_state_dir(config.state_dir, node)
+
+
+def expand_state_dir(pattern: str, node: str | None = None) -> str:
+    """The same for whoever has only the setting's text."""
+    if "%" not in pattern:
+        return pattern
+    return expand_pattern(pattern, Names(node or node_name(os.environ), "root"))
 
 
 def _one_case(content_id: str) -> str:

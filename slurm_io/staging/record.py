@@ -129,6 +129,16 @@ def parse(raw: bytes) -> Record:
 
 
 @contextlib.contextmanager
+def opened(state_dir: str, name: str, tier: str) -> Iterator[int | None]:
+    """The record's folder, for reading only; None when there is none. Raises HostError."""
+    if not os.path.isdir(state_dir):
+        yield None
+        return
+    with trusted_folder(state_dir) as state, _opened(state, name, tier) as folder:
+        yield folder
+
+
+@contextlib.contextmanager
 def locked(state_dir: str, name: str, tier: str) -> Iterator[int]:
     """The record's folder, made where missing, for its only writer. Raises HostError."""
     with trusted_folder(state_dir, create=True) as state:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from slurm_io.errors import SlurmError, SlurmNotFound, SlurmRefused, SlurmUnreachable
-from slurm_io.slurm.base import JobChange, NewReservation, Slurm
+from slurm_io.slurm.base import JobChange, NewJob, NewReservation, Slurm
 from slurm_io.slurm.cli import CliSlurm
 from slurm_io.slurm.infos import NodeInfo, ReservationInfo
 from slurm_io.slurm.tools import Limits, complaint, run_tool
@@ -117,6 +117,8 @@ def test_nodes_partitions_and_configuration(slurm: Slurm) -> None:
     assert (config.cluster, config.cred_expire_s, config.start_delay_s) == ("lab", 5, 5)
     assert (config.slurmd_timeout_s, config.kill_wait_s, config.accounting) == (9, 2, True)
     assert config.version[:2] == parts.slurm_version()
+    assert (config.has_prolog, config.health_check_program) == (False, None)
+    assert config.unkillable_step_s is not None and config.unkillable_step_s >= 60
 
 
 def replace_moving(node: NodeInfo) -> NodeInfo:
@@ -160,6 +162,28 @@ def test_a_drained_node_keeps_its_reason_and_comes_back(slurm: Slurm) -> None:
     assert (slurm.node("t2").comment, slurm.node("t2").reason) == ("", None)
 
 
+def test_features_of_a_node_are_set_and_jobs_can_ask_for_them(
+    slurm: Slurm, cluster: SlurmCluster
+) -> None:
+    slurm.set_features("t2", ("a100", "ds_c4_0123456789ab"))
+    node = slurm.node("t2")
+    assert node.features == node.active_features == ("a100", "ds_c4_0123456789ab")
+    number = cluster.sbatch("#!/bin/sh\nsleep 300\n", "-C", "ds_c4_0123456789ab")
+    wait_state(slurm, number, "RUNNING")
+    assert slurm.job(str(number)).nodes == ("t2",)
+    slurm.set_features("t2", ("a100",))
+    assert slurm.node("t2").features == ("a100",)
+    assert slurm.node("t1").features == ()
+    cluster.scontrol("update", "NodeName=t2", "AvailableFeatures=a100,held", "ActiveFeatures=a100")
+    slurm.set_features("t2", ("a100", "held", "new"))
+    assert slurm.node("t2").active_features == ("a100", "new")
+    slurm.set_features("t2", ())
+    assert (slurm.node("t2").features, slurm.node("t2").active_features) == ((), ())
+    for bad in (("a,b",), ("a", "a"), ("",), ("a&b",), ("x State=DOWN",)):
+        with pytest.raises(SlurmRefused):
+            slurm.set_features("t2", bad)
+
+
 @pytest.mark.parametrize("name", ["ALL", "all", "t[1-4]", "t1,t2", "", "t1 State=DOWN", "-a"])
 def test_no_more_than_one_node_is_ever_changed(slurm: Slurm, name: str) -> None:
     if name != "-a":
@@ -200,6 +224,63 @@ def test_a_running_batch_job_is_requeued_and_started_as_soon_as_is_safe(
     # A node on which it was killed in the second of its new start would refuse it for good, and
     # two nodes of three have one in common.
     assert again.start_s is not None and again.start_s - killed_s >= 3
+
+
+def test_a_job_is_submitted_for_an_account_with_nothing_of_ours(
+    slurm: Slurm, cluster: SlurmCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUR_SECRET", "x")
+    folder = cluster.work_dir(f"submit{time.monotonic_ns()}")
+    make(slurm, "t2", "t3")
+    wanted = NewJob(
+        name="filler-spares",
+        script="#!/bin/sh\nid -u; pwd; env; sleep 300\n",
+        user="games",
+        work_dir=str(folder),
+        nodes=("t3", "t2"),
+        partition="main",
+        reservation="spares",
+        comment="a b|c=d --uid=0",
+        time_limit_s=90,
+        requeue=True,
+        output=f"{folder}/out-%j",
+    )
+    number = int(slurm.submit(wanted))
+    wait_state(slurm, number, "RUNNING")
+    job = slurm.job(str(number))
+    assert (job.user, job.name, job.comment) == ("games", wanted.name, wanted.comment)
+    assert (sorted(job.nodes), job.reservation) == (["t2", "t3"], "spares")
+    assert (job.partition, job.time_limit_s, job.may_requeue) == ("main", 120, True)
+    output = folder / f"out-{number}"
+    wait_until(lambda: output.exists() and "SLURM_JOB_ID" in output.read_text(), 20, "its output")
+    said = output.read_text().splitlines()
+    assert said[:2] == ["5", str(folder)]
+    assert "OUR_SECRET" not in output.read_text() and "USER=games" in said
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"script": "sleep 1"},
+        {"script": "#!/bin/sh\0"},
+        {"user": "no-such-account"},
+        {"name": "a b"},
+        {"nodes": ("t[1-4]",)},
+        {"nodes": ("t1", "t1")},
+        {"qos": "x --uid=0"},
+        {"comment": "a\nb"},
+        {"output": "relative"},
+        {"work_dir": "x"},
+        {"reservation": "a,b"},
+    ],
+)
+def test_a_job_that_would_be_another_one_is_not_submitted(
+    slurm: Slurm, change: dict[str, object]
+) -> None:
+    wanted = NewJob("filler", "#!/bin/sh\n", "games", "/tmp")
+    with pytest.raises(SlurmRefused):
+        slurm.submit(replace(wanted, **change))  # type: ignore[arg-type]
+    assert slurm.jobs() == () or all(job.name != "filler" for job in slurm.jobs())
 
 
 def test_a_job_requeued_to_be_held_waits_for_its_release(

@@ -59,12 +59,13 @@ def _row(name: str, settings: DatasetConfig) -> dict[str, Any]:
 
 def _manifest_facts(settings: DatasetConfig) -> dict[str, Any]:
     """What the manifest's header says. Raises SlurmIoError."""
+    from slurm_io.slurm.node_name import node_name
     from slurm_io.staging.datasets import Names, expand_pattern
     from slurm_io.staging.manifest.files import read_header
     from slurm_io.staging.manifest.summary import signer_of
 
     # A job's id is not known here: a pattern that needs it (%j) is an error in its row.
-    names = Names(os.uname().nodename, _user())
+    names = Names(node_name(os.environ), _user())
     header = read_header(expand_pattern(settings.manifest, names))
     problem = None
     if settings.content_id not in ("", header.content_id):

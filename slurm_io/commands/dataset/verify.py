@@ -77,6 +77,7 @@ def command(
     index files and of a rotating sample; 4 full hash. Exit code 0 all is well, 1 a bad, missing or
     extra file, 3 it could not be told.
     """
+    from slurm_io.staging.datasets import state_folder
     from slurm_io.staging.verify.by_hand import How, from_paths, from_registry, verify_by_hand
     from slurm_io.staging.verify.work import Options
 
@@ -99,7 +100,8 @@ def command(
             on_bad=on_bad,
             progress=progress,
         )
-        how = How(given["level"], given["budget"], given["keep_record"], config.state_dir, options)
+        state = state_folder(config)
+        how = How(given["level"], given["budget"], given["keep_record"], state, options)
         answer, record, refused = verify_by_hand(what, how)
     if as_json:
         facts = {"dataset": what.name, "tier": what.tier, "path": what.path, **answer.to_dict()}

@@ -21,10 +21,11 @@ from slurm_io.runner.attach.place import (
     stores,
 )
 from slurm_io.runner.attach.result import conclude, missing_nodes, tell
-from slurm_io.runner.attach.step import StepOnNodes, command, environment
+from slurm_io.runner.attach.step import StepOnNodes, command
 from slurm_io.runner.attach.target import user_name
 from slurm_io.runner.attach.watching import STOP_SIGNALS, hold_signals, release_signals
 from slurm_io.runner.job_store import node_file
+from slurm_io.slurm.clean_environment import clean_environment
 from slurm_io.slurm.hostlist import compress
 from slurm_io.slurm.jobs import Job, cluster_name, find_job, restart_count, state_now, users_words
 
@@ -110,7 +111,8 @@ def _as_owner(job: Job, nodes: tuple[str, ...], options: AttachOptions) -> None:
     what = f"job {job.name} on {len(nodes)} node{'s' * (len(nodes) != 1)} ({compress(nodes)})"
     tell(f"watching {what} for {options.duration_s:g} s (Ctrl-C ends it early)")
     hold_signals()
-    with StepOnNodes(command(job, nodes, store, options), environment(os.environ)) as step:
+    argv = command(job, nodes, store, options)
+    with StepOnNodes(argv, clean_environment(os.environ)) as step:
         interrupted = _see_through(step, store, nodes, options.duration_s)
     missing = missing_nodes(store, nodes)
     kept = _joined(store, missing)

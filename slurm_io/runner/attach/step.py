@@ -12,7 +12,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-import slurm_io
 from slurm_io.runner.attach.node_part import LOAD_HOOK, STACKS
 from slurm_io.runner.attach.place import AttachOptions
 from slurm_io.runner.attach.result import tell
@@ -50,23 +49,6 @@ def command(job: Job, nodes: tuple[str, ...], store: Path, options: AttachOption
         *([LOAD_HOOK] if options.load_hook else []),
         *([STACKS] if options.stacks else []),
     ]
-
-
-def environment(caller: Mapping[str, str]) -> dict[str, str]:
-    """The caller's, without the words of another job or step that srun would obey, with the path
-    this package was imported from, and without a hook for our own processes."""
-    kept = {
-        name: value
-        for name, value in caller.items()
-        if name == "SLURM_CONF" or not name.startswith(("SLURM_", "SRUN_"))
-    }
-    home = str(Path(slurm_io.__file__).parents[1])
-    paths = [path for path in kept.get("PYTHONPATH", "").split(os.pathsep) if path]
-    if "site-packages" not in home and home not in paths:
-        paths.append(home)
-    if paths:
-        kept["PYTHONPATH"] = os.pathsep.join(paths)
-    return {**kept, "SLURM_IO_HOOK": "0"}
 
 
 class StepOnNodes:

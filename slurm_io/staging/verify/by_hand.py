@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from slurm_io.config import Config
 from slurm_io.errors import HostError, SlurmIoError, UsageError
+from slurm_io.slurm.node_name import node_name
 from slurm_io.spec import JobSpec
 from slurm_io.staging import record as records
 from slurm_io.staging.datasets import Names, Tier, place_of
@@ -51,7 +52,7 @@ class How:
 
 def from_registry(config: Config, asked: str, tier: str | None) -> What:
     """The dataset NAME or NAME@content-id of this site. Raises SpecError."""
-    names = Names(os.uname().nodename, getpass.getuser())
+    names = Names(node_name(os.environ), getpass.getuser())
     place = place_of(config, JobSpec(dataset=asked, tier=tier), names)
     assert place is not None
     return What(place.name, place.tier, place.path, place.manifest, place.content_id)

@@ -103,7 +103,7 @@ def _name(descriptor: int, mount: Mount, roots: Roots) -> str:
     if mount.kind in NETWORK_KINDS:
         return f"source:{mount.source}"
     if mount.kind == "tmpfs":
-        return f"boot:{_boot_id(roots)}:{os.fstatvfs(descriptor).f_fsid}"
+        return f"boot:{boot_id(roots)}:{os.fstatvfs(descriptor).f_fsid}"
     uuid = _uuid(descriptor, mount, roots)
     if uuid is not None:
         return f"uuid:{uuid}"
@@ -127,7 +127,8 @@ def _uuid(descriptor: int, mount: Mount, roots: Roots) -> str | None:
     return None
 
 
-def _boot_id(roots: Roots) -> str:
+def boot_id(roots: Roots) -> str:
+    """Of the running kernel; another one after each boot."""
     try:
         with open(f"{roots.proc}/sys/kernel/random/boot_id", "rb") as file:
             return file.read(64).decode("ascii", "replace").strip()

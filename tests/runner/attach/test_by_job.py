@@ -77,26 +77,6 @@ def test_srun_is_told_every_node_once_beside_the_jobs_own_steps(
     )
 
 
-def test_words_of_another_job_do_not_reach_srun() -> None:
-    env = step.environment(
-        {
-            "PATH": "/bin",
-            "SLURM_CONF": "/etc/slurm.conf",
-            "SLURM_JOB_ID": "7",
-            "SLURM_NTASKS": "64",
-            "SLURM_IO_RING_DIR": "/r",
-            "PYTHONPATH": "/mine",
-        }
-    )
-    assert (env["PATH"], env["SLURM_CONF"], env["SLURM_IO_HOOK"]) == (
-        "/bin",
-        "/etc/slurm.conf",
-        "0",
-    )
-    assert env["PYTHONPATH"].split(os.pathsep)[0] == "/mine"
-    assert not {"SLURM_JOB_ID", "SLURM_NTASKS", "SLURM_IO_RING_DIR"} & env.keys()
-
-
 def test_an_array_task_and_a_component_are_named_in_the_store(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
