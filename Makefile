@@ -36,7 +36,7 @@ setup:  ## Install everything the tests need (Debian packages when root)
 .PHONY: test
 test: setup  ## Everything with a real Slurm cluster, under 25 minutes on 2 cores
 	$(BIN)/python -m pytest -m "not long and not grid and not cluster" --numprocesses 2 --dist loadfile
-	$(BIN)/python -m pytest -m "cluster and not long"
+	$(BIN)/python -m pytest -m "cluster and not long" --numprocesses 3 --dist loadfile
 	$(BIN)/python -m pytest -m "grid and not long"
 
 .PHONY: test-long

@@ -60,7 +60,15 @@ class _Given(click.types.StringParamType):
         return str(super().convert(value, param, ctx))
 
 
+class _SettingsFile(_Given):
+    """A path made absolute: nodes and processes of ours that begin in another folder get it too."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return str(Path(super().convert(value, param, ctx)).absolute())
+
+
 GIVEN = _Given()
+SETTINGS_FILE = _SettingsFile()
 EPILOG = (
     "Exit codes: 0 fine; 1 found what it looks for (a bad file, a failed check, a difference); "
     "2 usage; 3 could not do it. `run` ends with the command's own code."
@@ -151,5 +159,6 @@ def _own_arguments_end() -> int:
 def _complain(message: str, debug: bool) -> None:
     if debug:
         traceback.print_exc()
-    # Messages for a job's output carry the name already.
-    print(f"slurm-io: {' '.join(message.split()).removeprefix('slurm-io: ')}", file=sys.stderr)
+    # Messages for a job's output carry the name already. What users wrote steers no terminal.
+    line = "".join(each if each.isprintable() else "?" for each in " ".join(message.split()))
+    print(f"slurm-io: {line.removeprefix('slurm-io: ')}", file=sys.stderr)

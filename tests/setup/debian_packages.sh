@@ -6,7 +6,7 @@ set -euo pipefail
 fuse=(fuse3:fusermount3 python3-venv:-)
 all=("${fuse[@]}" slurmctld:slurmctld slurmd:slurmd slurm-client:scontrol slurmdbd:slurmdbd
      munge:munged mariadb-server:mariadbd sysstat:iostat fio:fio xfsprogs:mkfs.xfs
-     prometheus-node-exporter:prometheus-node-exporter procps:ps)
+     prometheus-node-exporter:prometheus-node-exporter procps:ps rsync:rsync)
 
 case "${1:-all}" in
   fuse) wanted=("${fuse[@]}") ;;

@@ -1,0 +1,1 @@
+"""Ways to get bytes: one engine per file."""
