@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.labs.cluster import SlurmCluster
 from tests.labs.cluster_parts import is_debian, missing_programs
 from tests.labs.hooked_cluster import HookedCluster
+from tests.labs.spare_cluster import EXTRA, SpareCluster
 
 
 def require_cluster() -> None:
@@ -39,3 +41,22 @@ def cluster(running_cluster: HookedCluster) -> HookedCluster:
     running_cluster.install_hooks()
     running_cluster.heal()
     return running_cluster
+
+
+@pytest.fixture(scope="session")
+def running_spares() -> Iterator[SpareCluster]:
+    """The session's cluster for swaps: 8 nodes, a reservation with spares, no hooks."""
+    require_cluster()
+    with SlurmCluster(nodes=8, dbd=False, extra=EXTRA) as cluster:
+        made = SpareCluster(cluster)
+        made.make_reservation()
+        yield made
+
+
+@pytest.fixture
+def spares(running_spares: SpareCluster, monkeypatch: pytest.MonkeyPatch) -> SpareCluster:
+    """The cluster for swaps without jobs, every node well, the reservation as it was made."""
+    monkeypatch.setenv("SLURM_CONF", str(running_spares.cluster.conf_path))
+    running_spares.reset()
+    running_spares.configure()
+    return running_spares

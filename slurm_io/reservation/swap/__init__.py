@@ -1,0 +1,1 @@
+"""A spare takes the place of a bad node: steps, journal, lock, way back."""

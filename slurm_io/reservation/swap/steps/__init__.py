@@ -1,0 +1,1 @@
+"""The steps of a swap, one file each, in the order of `swap.sequence.STEPS`."""
