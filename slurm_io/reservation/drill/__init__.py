@@ -1,0 +1,1 @@
+"""A rehearsal: a small job of our own loses a node, and the real swap brings it back."""

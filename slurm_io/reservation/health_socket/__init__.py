@@ -1,0 +1,1 @@
+"""Answers NVRx's launcher, which asks each node's health over a Unix socket before a restart."""

@@ -1,0 +1,1 @@
+"""The daemon that looks after a reservation between two failures."""
