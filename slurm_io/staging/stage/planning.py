@@ -5,6 +5,7 @@ from __future__ import annotations
 from slurm_io.errors import HostError
 from slurm_io.staging.manifest.paths import decode_path, encode_path
 from slurm_io.staging.stage.choosing import engine_for
+from slurm_io.staging.stage.demands import unmet
 from slurm_io.staging.stage.draft import Draft, draft, wanted_manifest
 from slurm_io.staging.stage.model import SourceSpec, StagePlan
 from slurm_io.staging.stage.order import StageOrder
@@ -31,6 +32,11 @@ def plan_of(found: Draft) -> StagePlan:
     usable, engines, notes = _sources(order)
     space = _space(found, todo, copy_bytes)
     rate = known_rate(order.state_dir, order.name, engines)
+    kept_bytes = sum(files[index].size_bytes or 0 for index in kept)
+    problem = _problem(found, todo, usable)
+    if todo and problem is None:
+        header = found.manifest.header
+        problem = unmet(header, order.path, space.free_bytes, kept_bytes, order.roots)
     return StagePlan(
         name=order.name,
         tier=order.tier,
@@ -40,7 +46,7 @@ def plan_of(found: Draft) -> StagePlan:
         to_copy=len(todo),
         copy_bytes=copy_bytes,
         kept_files=len(kept),
-        kept_bytes=sum(files[index].size_bytes or 0 for index in kept),
+        kept_bytes=kept_bytes,
         kept_level=1 if survey.sized else 4,
         free_bytes=space.free_bytes,
         debris_bytes=sum(survey.debris.values()),
@@ -53,7 +59,7 @@ def plan_of(found: Draft) -> StagePlan:
         hash_bytes=sum(files[index].size_bytes or 0 for index in survey.unproven),
         extra=tuple(decode_path(raw) for raw in survey.extra[:LISTED_MAX]),
         extra_count=len(survey.extra),
-        problem=_problem(found, todo, usable),
+        problem=problem,
     )
 
 
