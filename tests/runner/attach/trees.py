@@ -98,7 +98,8 @@ def training(folder: Path, seconds: float = 60.0, ranks: int = 2) -> Iterator[Tr
     try:
         assert root.stdout is not None
         for _ in range(ranks):
-            assert root.stdout.readline() == b"trains\n"
+            said = root.stdout.readline()
+            assert said == b"trains\n", f"said {said!r}, the shell ended with {root.poll()}"
         yield Tree(root, folder)
     finally:
         with contextlib.suppress(ProcessLookupError):
