@@ -28,7 +28,10 @@ def test_the_controller_is_away_for_a_while_in_the_middle(spares: SpareCluster) 
 
 
 def _is_kept(spares: SpareCluster, text: bytes) -> bool:
-    return text in (spares.root / "state" / "node_state").read_bytes()
+    try:
+        return text in (spares.root / "state" / "node_state").read_bytes()
+    except FileNotFoundError:  # slurmctld has not written it yet, or is just replacing it
+        return False
 
 
 def test_the_spare_is_drained_by_somebody_meanwhile(spares: SpareCluster) -> None:

@@ -105,7 +105,7 @@ def _swap(node: str, job: str, spell: Spell, look: Look, memory: Memory) -> list
     if task is None or task.since_s != spell.since_s:
         text = f"{spell.text}, for {look.at_s - spell.since_s:.0f} s; job {job} needs another node"
         # --force: the grace was waited out here. --since: so that the swap's record has that time.
-        waited = ("--yes", "--force", f"--since={spell.since_s:.0f}")
+        waited = ("--yes", "--force", f"--since={spell.since_s:.3f}")
         arguments = ("spare", "swap", look.pool.name, node, "--job", job, *waited)
         return [Start("swap", node, arguments, text, spell.since_s)]
     if task.pid:

@@ -20,7 +20,11 @@ def watching() -> Watching:
 
 def swap_t2(since_s: int = 1_000_060) -> tuple[str, ...]:
     """Started for t2, which was bad from then on: as a rule from the second look."""
-    waited = ("--yes", "--force", f"--since={since_s}")
+    waited = (
+        "--yes",
+        "--force",
+        f"--since={since_s:.3f}",
+    )  # as exact as the phases it is summed with
     return ("spare", "swap", "train", "t2", "--job", "7", *waited)
 
 
