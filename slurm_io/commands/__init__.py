@@ -68,7 +68,13 @@ class _SettingsFile(_Given):
 
 
 GIVEN = _Given()
-SETTINGS_FILE = _SettingsFile()
+SETTINGS_OPTION = click.option(
+    "--config",
+    "config_path",
+    type=_SettingsFile(),
+    metavar="FILE",
+    help="The site's configuration file.",
+)
 EPILOG = (
     "Exit codes: 0 fine; 1 found what it looks for (a bad file, a failed check, a difference); "
     "2 usage; 3 could not do it. `run` ends with the command's own code."

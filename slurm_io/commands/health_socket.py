@@ -8,7 +8,7 @@ import sys
 
 import click
 
-from slurm_io.commands import GIVEN, SETTINGS_FILE
+from slurm_io.commands import GIVEN, SETTINGS_OPTION
 
 DEFAULT_PATH = "/run/slurm_io/health.sock"
 
@@ -30,13 +30,7 @@ DEFAULT_PATH = "/run/slurm_io/health.sock"
     help="Time between two runs of the checks.",
 )
 @click.option("--once", is_flag=True, help="Run the checks once, show the answer, listen nowhere.")
-@click.option(
-    "--config",
-    "config_path",
-    type=SETTINGS_FILE,
-    metavar="FILE",
-    help="The site's configuration file.",
-)
+@SETTINGS_OPTION
 @click.option("--json", "as_json", is_flag=True, help="With --once: the answer as JSON.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def command(

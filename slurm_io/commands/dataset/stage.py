@@ -7,7 +7,7 @@ from typing import IO, Any
 
 import click
 
-from slurm_io.commands import GIVEN, SETTINGS_FILE
+from slurm_io.commands import GIVEN, SETTINGS_OPTION
 from slurm_io.config import load
 from slurm_io.errors import UsageError
 
@@ -62,13 +62,7 @@ from slurm_io.errors import UsageError
 @click.option("--delete-extra", is_flag=True, help="Remove files that this version lacks.")
 @click.option("--accept-sizes", is_flag=True, help="Files without a digest count by their size.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
-@click.option(
-    "--config",
-    "config_path",
-    type=SETTINGS_FILE,
-    metavar="FILE",
-    help="The site's configuration file.",
-)
+@SETTINGS_OPTION
 @click.option("--json", "as_json", is_flag=True, help="The answer as JSON, one line.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def command(

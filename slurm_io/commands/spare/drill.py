@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from slurm_io.commands import GIVEN, SETTINGS_FILE
+from slurm_io.commands import GIVEN, SETTINGS_OPTION
 from slurm_io.config import load
 
 if TYPE_CHECKING:
@@ -38,13 +38,7 @@ if TYPE_CHECKING:
     help="Where the job runs: writable by filler_user, readable here [its home].",
 )
 @click.option("--give-back", is_flag=True, help="Give back what a killed drill still holds.")
-@click.option(
-    "--config",
-    "config_path",
-    type=SETTINGS_FILE,
-    metavar="FILE",
-    help="The site's configuration file.",
-)
+@SETTINGS_OPTION
 @click.option("--json", "as_json", is_flag=True, help="The answer as JSON.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def command(

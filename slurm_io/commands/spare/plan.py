@@ -6,7 +6,7 @@ import json
 
 import click
 
-from slurm_io.commands import SETTINGS_FILE
+from slurm_io.commands import SETTINGS_OPTION
 from slurm_io.config import load
 
 
@@ -16,13 +16,7 @@ from slurm_io.config import load
     epilog="Example: slurm-io spare plan train",
 )
 @click.argument("reservation")
-@click.option(
-    "--config",
-    "config_path",
-    type=SETTINGS_FILE,
-    metavar="FILE",
-    help="The site's configuration file.",
-)
+@SETTINGS_OPTION
 @click.option("--json", "as_json", is_flag=True, help="The answer as JSON.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def command(reservation: str, config_path: str | None, as_json: bool, debug: bool) -> None:

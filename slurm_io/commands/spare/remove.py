@@ -6,7 +6,7 @@ import json
 
 import click
 
-from slurm_io.commands import SETTINGS_FILE
+from slurm_io.commands import SETTINGS_OPTION
 from slurm_io.config import load
 
 
@@ -18,13 +18,7 @@ from slurm_io.config import load
 @click.argument("reservation")
 @click.argument("node")
 @click.option("--dry-run", is_flag=True, help="Say what would be done; change nothing.")
-@click.option(
-    "--config",
-    "config_path",
-    type=SETTINGS_FILE,
-    metavar="FILE",
-    help="The site's configuration file.",
-)
+@SETTINGS_OPTION
 @click.option("--json", "as_json", is_flag=True, help="What was done, as JSON.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def command(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from slurm_io.commands import GIVEN, SETTINGS_FILE
+from slurm_io.commands import GIVEN, SETTINGS_OPTION
 
 
 @click.command(
@@ -20,13 +20,7 @@ from slurm_io.commands import GIVEN, SETTINGS_FILE
               show_default=True, help="How to show it.")  # fmt: skip
 @click.option("-o", "--output", type=GIVEN, metavar="FILE", help="Write to FILE, not to stdout.")
 @click.option("--quick", is_flag=True, help="Ask Slurm only, and no node.")
-@click.option(
-    "--config",
-    "config_path",
-    type=SETTINGS_FILE,
-    metavar="FILE",
-    help="The site's configuration file.",
-)
+@SETTINGS_OPTION
 @click.option("--json", "as_json", is_flag=True, help="As JSON; the same as -f json.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def command(

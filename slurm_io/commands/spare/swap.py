@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from slurm_io.commands import GIVEN, SETTINGS_FILE
+from slurm_io.commands import GIVEN, SETTINGS_OPTION
 from slurm_io.config import load
 from slurm_io.errors import UsageError
 
@@ -44,13 +44,7 @@ if TYPE_CHECKING:
 )
 @click.option("--resume", "way", flag_value="resume", help="Go on with a swap that was stopped.")
 @click.option("--roll-back", "way", flag_value="roll-back", help="Take back such a swap.")
-@click.option(
-    "--config",
-    "config_path",
-    type=SETTINGS_FILE,
-    metavar="FILE",
-    help="The site's configuration file.",
-)
+@SETTINGS_OPTION
 @click.option("--json", "as_json", is_flag=True, help="The answer as JSON.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def command(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from slurm_io.commands import SETTINGS_FILE
+from slurm_io.commands import SETTINGS_OPTION
 from slurm_io.config import load
 
 if TYPE_CHECKING:
@@ -27,13 +27,7 @@ if TYPE_CHECKING:
     help="Say what it would do, or do it [the site's: spares.policy].",
 )
 @click.option("--print-unit", is_flag=True, help="Show a systemd unit for this watch, and end.")
-@click.option(
-    "--config",
-    "config_path",
-    type=SETTINGS_FILE,
-    metavar="FILE",
-    help="The site's configuration file.",
-)
+@SETTINGS_OPTION
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line on stdout.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 def command(
