@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from slurm_io.config import Config
 from slurm_io.host import detached
-from slurm_io.host.malloc_arenas import with_one_arena
+from slurm_io.host.malloc_settings import with_lean_malloc
 from slurm_io.host.root_folders import read_file, write_file
 from slurm_io.host.same_process import is_alive, starttime_of
 from slurm_io.model import SamplerSpec
@@ -59,7 +59,7 @@ def start(folder: int, spec: SamplerSpec, config: Config, environment: Mapping[s
         return "sampler already runs"
     write_file(folder, "sampler.json", json.dumps(spec.to_dict()).encode(), 0o600)
     argv = [sys.executable, "-I", "-m", "slurm_io.sampler", spec.spool]
-    clean = with_one_arena(detached.minimal_environment(environment))
+    clean = with_lean_malloc(detached.minimal_environment(environment))
     if config.prolog.systemd == "auto" and detached.has_systemd():
         unit = _unit_name(spec)
         if detached.spawn_unit(unit, argv, clean, spec.max_lifetime_s):

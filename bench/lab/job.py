@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lab.peers import cpu_s, rss_peak_bytes, written_bytes
 
-from slurm_io.host.malloc_arenas import with_one_arena
+from slurm_io.host.malloc_settings import with_lean_malloc
 from slurm_io.model import JobIdentity, SamplerSpec
 
 CREW = Path(__file__).parent / "crew.py"
@@ -60,7 +60,7 @@ def sampler(
     )  # fmt: skip
     (spool / "sampler.json").write_text(json.dumps(spec.to_dict()))
     process = subprocess.Popen(
-        [sys.executable, "-m", "slurm_io.sampler", str(spool)], env=with_one_arena(os.environ)
+        [sys.executable, "-m", "slurm_io.sampler", str(spool)], env=with_lean_malloc(os.environ)
     )
     try:
         yield process.pid

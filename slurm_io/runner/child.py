@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import slurm_io
-from slurm_io.host.malloc_arenas import with_one_arena
+from slurm_io.host.malloc_settings import with_lean_malloc
 from slurm_io.runner.place import Place
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -74,7 +74,7 @@ def launch(place: Place, argv: tuple[str, ...], *, hook: bool) -> Launched:
     sampler = subprocess.Popen(
         [*launcher, *own, "--", *argv],
         cwd=".",  # no posix_spawn: glibc's leaves signals 32 and 33 ignored in the child
-        env=with_one_arena(os.environ),
+        env=with_lean_malloc(os.environ),
         close_fds=False,  # descriptors the caller opened for the command (<(…), make's jobserver)
     )
     os.close(writer)

@@ -22,7 +22,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from slurm_io.host.malloc_arenas import without_our_limit
+from slurm_io.host.malloc_settings import without_our_malloc
 
 
 def main(arguments: list[str]) -> int:
@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
     os.set_inheritable(status_fd, False)
     mask = [] if blocked == "-" else [int(number) for number in blocked.split(",")]
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    environment = command_environment(without_our_limit(os.environ), hook_path, ring_dir)
+    environment = command_environment(without_our_malloc(os.environ), hook_path, ring_dir)
     try:
         # With a cwd, because without one Python may take posix_spawn, and glibc's leaves signals 32
         # and 33 ignored in the command.

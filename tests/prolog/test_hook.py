@@ -65,7 +65,7 @@ def test_the_sampler_lives_apart_from_slurmd(room: SlurmdRoom) -> None:
     assert os.getsid(pid) == pid
     assert Path(f"/proc/{pid}/cwd").readlink() == Path("/")
     names = {line.split("=")[0] for line in environment_of(pid)}
-    own = {"MALLOC_ARENA_MAX", "SLURM_IO_SET_MALLOC_ARENA_MAX"}
+    own = {"MALLOC_ARENA_MAX", "MALLOC_MMAP_THRESHOLD_", "SLURM_IO_SET_MALLOC"}
     assert names <= {"PATH", "LC_ALL", "SLURM_CONF", "SLURMD_NODENAME", "LC_CTYPE"} | own
 
 

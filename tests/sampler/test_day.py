@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from slurm_io.host.malloc_settings import with_lean_malloc
 
 MIB = 2**20
 
@@ -22,7 +25,11 @@ def test_memory_descriptors_and_spool_stay_bounded(
 ) -> None:
     lab = [sys.executable, "-m", "tests.labs.simulated_day", str(tmp_path)]
     said = subprocess.run(
-        [*lab, str(seconds), str(every_s)], capture_output=True, text=True, check=False
+        [*lab, str(seconds), str(every_s)],
+        env=with_lean_malloc(os.environ),  # as every sampler is started
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert said.returncode == 0, said.stderr
     states = [json.loads(line) for line in said.stdout.splitlines()]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from slurm_io.host.malloc_arenas import with_one_arena
+from slurm_io.host.malloc_settings import with_lean_malloc
 from slurm_io.runner.child import stop
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
@@ -54,7 +54,7 @@ def start_sampler(spool: Path) -> subprocess.Popen[bytes]:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            env=with_one_arena(os.environ),
+            env=with_lean_malloc(os.environ),
         )
 
 
