@@ -6,7 +6,8 @@ one core is averaged over a window of up to 20 s that starts anew with each chan
 takes 5 s of evidence (2 s when it is far above); then the dearest source goes one pace slower, and
 again the dearest of those that remain, until what they are expected to cost fits the budget. Going
 faster takes 20 s below the budget with room for what it is expected to add; each failed attempt to
-go faster doubles the wait for the next.
+go faster doubles the wait for the next. A source that was slowed may cost nothing in those 20 s and
+much in the next, so it is taken at what it cost since its last change of pace, if that is more.
 
 Waits are the evidence: they go below two passes a second only when every other source has slowed
 down and they alone still cost a third of the budget. Where that is not enough, the node is large:
@@ -45,6 +46,7 @@ _WINDOW_S = 20.0
 _EVIDENCE_S = 5.0
 _SETTLING_S = 3.0  # imports and the first look at everything are no habit
 _ROOM = 0.85  # of the budget, with what going faster is expected to add
+_EXPECTED_FOR_S = 60.0  # what a change of pace was expected to bring counts as so much evidence
 _WORTH_SLOWING = 0.03  # of the budget: below, nothing would be won
 _RESERVED_FOR_WAITS = 1 / 3
 _FIRST_PATIENCE_S = 20.0
@@ -61,6 +63,20 @@ class _Reading:
     by_source: Mapping[str, float]
 
 
+@dataclass(frozen=True)
+class _AtLevel:
+    """A source since its last change: when, CPU seconds until then, share expected from then on."""
+
+    since_s: float
+    cpu_s: float
+    expected: float
+
+    def share(self, now_s: float, cpu_s: float) -> float:
+        """Of one core, since then; what was expected counts as well."""
+        seconds = _EXPECTED_FOR_S + now_s - self.since_s
+        return (self.expected * _EXPECTED_FOR_S + cpu_s - self.cpu_s) / seconds
+
+
 class Governor:
     """Call :meth:`update` once a second; read :attr:`pace`. A source is whatever `by_source` of
     :meth:`update` names: :data:`WAITS`, :data:`DISCOVERY`, and collectors."""
@@ -72,6 +88,7 @@ class Governor:
         asked = sum(1 for step in steps(WAITS) if step >= most_waits_hz) - 1
         self._fastest_waits = max(0, asked)
         self._levels = {WAITS: self._fastest_waits, DISCOVERY: 0}
+        self._at_level: dict[str, _AtLevel] = {}
         self._start_s: float | None = None
         self._balance_s = CREDIT_S
         self._window: deque[_Reading] = deque()
@@ -166,7 +183,7 @@ class Governor:
             self._patience_s = min(2 * self._patience_s, _LONGEST_PATIENCE_S)
         else:
             self._patience_s = _FIRST_PATIENCE_S
-        self._change(slowed, now_s, share)
+        self._change(slowed, costs, now_s, share)
         return True
 
     def _costs(self) -> dict[str, float]:
@@ -177,6 +194,15 @@ class Governor:
             name: (spent_s - first.by_source.get(name, 0.0)) / span_s
             for name, spent_s in last.by_source.items()
         }
+
+    def _habits(self, costs: Mapping[str, float]) -> dict[str, float]:
+        """`costs`, but of sources that have changed their pace what they cost since, if more."""
+        now = self._window[-1]
+        since = {
+            name: at_level.share(now.at_s, now.by_source.get(name, 0.0))
+            for name, at_level in self._at_level.items()
+        }
+        return {name: max(cost, since.get(name, 0.0)) for name, cost in costs.items()}
 
     def _dearest_easy(self, costs: Mapping[str, float], levels: Mapping[str, int]) -> str | None:
         """The source that costs most among those that can still go slower while a node is small."""
@@ -207,15 +233,17 @@ class Governor:
         if now_s - self._changed_at < self._patience_s:
             return False
         costs = self._costs()
+        habits = self._habits(costs)
+        share += sum(habits.values()) - sum(costs.values())
         slowest_first = sorted(self._levels, key=lambda name: not self._is_beyond_easy(name))
         for name in slowest_first:
             level = self._levels[name]
             if level == self._fastest(name):
                 continue
-            more = costs.get(name, 0.0) * (1 / relative(name, level - 1) - 1)
-            if share + more <= _ROOM * self._budget:
+            faster = habits.get(name, 0.0) / relative(name, level - 1)
+            if share + faster - habits.get(name, 0.0) <= _ROOM * self._budget:
                 self._sped_up_at = now_s
-                self._change({name: level - 1}, now_s, share)
+                self._change({name: level - 1}, {name: faster}, now_s, share)
                 return True
         return False
 
@@ -226,7 +254,13 @@ class Governor:
     def _level(self, name: str) -> int:
         return self._levels.get(name, 0)
 
-    def _change(self, levels: Mapping[str, int], now_s: float, share: float) -> None:
+    def _change(
+        self,
+        levels: Mapping[str, int],
+        expected: Mapping[str, float],
+        now_s: float,
+        share: float,
+    ) -> None:
         newest = self._window[-1]
         self._window.clear()
         self._window.append(newest)
@@ -240,6 +274,9 @@ class Governor:
             }
             for name, level in levels.items()
         ]
+        for name in levels:
+            spent_s = newest.by_source.get(name, 0.0)
+            self._at_level[name] = _AtLevel(newest.at_s, spent_s, expected.get(name, 0.0))
         self._n_changes += len(levels)
         del self._changes[:-_MOST_CHANGES_KEPT]
         self._levels.update(levels)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import pytest
 
@@ -219,6 +220,21 @@ def test_it_does_not_swing_for_ever_between_two_paces() -> None:
     assert len(changes) < 25
     late = [second for second in changes if second > 2000]
     assert len(late) < 10
+
+
+def test_a_source_that_is_asked_more_seldom_than_the_window_is_long_is_not_thought_free() -> None:
+    """Each 10 s a run of 50 ms, slowed to one each 100 s: most windows of 20 s hold none."""
+    governor = Governor(0.003, 10.0)
+    cpu_s, log_s, paces = 0.0, 0.0, []
+    for second in range(1000):
+        ran = second % (10 * governor.pace.factor("log")) == 0
+        log_s += 0.050 * ran
+        cpu_s += 0.050 * ran + 0.0023
+        governor.update(float(second), cpu_s, {WAITS: 0.0, "log": log_s})
+        paces.append(governor.pace.factor("log"))
+    settled = paces[400:]
+    assert all(pace > 1 for pace in settled)
+    assert sum(was != now for was, now in pairwise(settled)) <= 1
 
 
 def test_the_start_is_not_held_against_it() -> None:
