@@ -11,46 +11,19 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-STOP_TIMEOUT_S = 5
+from tests.labs.server_process import ServerProcess
 
 
-class ObjectStore:
+class ObjectStore(ServerProcess):
     """The files of `folder` by name; every GET waits `delay_s` before its first byte."""
 
     def __init__(self, folder: Path, delay_s: float) -> None:
-        self.endpoint = ""
-        self._arguments = [os.fspath(folder.resolve()), str(delay_s)]
-        self._server: subprocess.Popen[str] | None = None
-
-    def __enter__(self) -> Self:
-        command = [sys.executable, "-m", "tests.labs.object_store", *self._arguments]
-        self._server = subprocess.Popen(
-            command, cwd=REPOSITORY, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
-        )
-        assert self._server.stdout is not None
-        self.endpoint = self._server.stdout.readline().strip()
-        if not self.endpoint:
-            raise RuntimeError("the object store did not start")
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._server is not None:
-            self._server.kill()
-            self._server.communicate(timeout=STOP_TIMEOUT_S)
+        super().__init__("tests.labs.object_store", os.fspath(folder.resolve()), str(delay_s))
 
 
 class _Server(ThreadingHTTPServer):

@@ -9,23 +9,25 @@
 
 from __future__ import annotations
 
+import logging
 import os
-import subprocess
 import sys
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
-from tests.labs.object_store import REPOSITORY, STOP_TIMEOUT_S
+from tests.labs.server_process import ServerProcess
 
 SECRET = "not-to-be-seen-anywhere"
 
 
-class S3Server:
+class S3Server(ServerProcess):
     """Empty at the start; everything is gone at the end."""
 
     def __init__(self) -> None:
-        self.endpoint = ""
-        self._server: subprocess.Popen[str] | None = None
+        super().__init__(
+            "tests.labs.s3_server",
+            env=dict(os.environ) | environment_of(""),
+            hint=": pip install 'moto[server]'",
+        )
 
     @property
     def environment(self) -> dict[str, str]:
@@ -44,32 +46,6 @@ class S3Server:
             region_name="us-east-1",
         )
 
-    def __enter__(self) -> Self:
-        self._server = subprocess.Popen(
-            [sys.executable, "-m", "tests.labs.s3_server"],
-            cwd=REPOSITORY,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env=dict(os.environ) | environment_of(""),
-        )
-        assert self._server.stdout is not None
-        self.endpoint = self._server.stdout.readline().strip()
-        if not self.endpoint:
-            raise RuntimeError("the S3 server did not start: pip install 'moto[server]'")
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._server is not None:
-            self._server.kill()
-            self._server.communicate(timeout=STOP_TIMEOUT_S)
-
 
 def environment_of(endpoint: str) -> dict[str, str]:
     """Settings for a store at an endpoint."""
@@ -86,6 +62,7 @@ def main() -> None:
     """Serve until standard input ends; the first line of output is the address."""
     from moto.server import ThreadedMotoServer
 
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # else a line for each request
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
