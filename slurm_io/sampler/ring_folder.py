@@ -23,6 +23,7 @@ _NAME = re.compile(r"ring-([1-9][0-9]{0,9})-([0-9]{1,19})(?:\.([1-9][0-9]{0,19})
 _MOST_RINGS = 1024
 _MOST_ENTRIES = 8192
 _MOST_REFUSED_KEPT = 4096
+_LARGEST_PID = 2**31 - 1  # a pid_t, and what a column holds
 _TRIES = 3  # a ring is created in steps: only what stays wrong is refused
 _OPEN_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -129,7 +130,8 @@ class RingFolder:
         tries = self._tries.get(name, 0)
         if tries >= _TRIES or len(self._tries) >= _MOST_REFUSED_KEPT:
             return None
-        found = self._open_ring(name, pid, starttime, pid_ns)
+        may_be = pid <= _LARGEST_PID
+        found = self._open_ring(name, pid, starttime, pid_ns) if may_be else None
         if found is not None:
             self._tries.pop(name, None)
             return found

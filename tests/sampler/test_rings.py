@@ -258,6 +258,17 @@ def test_a_ring_of_another_user_is_refused(tmp_path: Path) -> None:
     assert refused(tmp_path) == 1
 
 
+def test_a_ring_of_a_number_no_process_can_have_is_refused_and_the_others_are_read(
+    tmp_path: Path,
+) -> None:
+    RingMaker(tmp_path, 2**31, 9).batch(1000, 4000)
+    RingMaker(tmp_path).batch(1000, 4000)
+    rings = rings_of(tmp_path)
+    drained = [row for _ in range(3) for row in drained_steps(rings)]
+    assert [row[TABLES["steps"].column_names().index("pid")] for row in drained] == [os.getpid()]
+    assert rings.counts()["refused"] == 1
+
+
 def test_names_that_are_no_ring_names_are_not_even_opened(tmp_path: Path) -> None:
     for name in (
         "ring-1",
