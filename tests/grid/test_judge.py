@@ -123,6 +123,20 @@ def test_a_rule_that_needs_time_to_be_kept_may_be_quiet_on_a_busy_machine_only()
     assert (outcome.problems, outcome.notes) == ((), ("F01 not told on a busy machine",))
 
 
+def test_what_is_left_open_is_excused_on_a_busy_machine_only_and_a_wrong_word_never_is() -> None:
+    scenario = replace(SCENARIO, told={"alignment.state": "aligned"})
+
+    def saying(state: str) -> dict[str, Any]:
+        return {**report(), "alignment": {"state": state}}
+
+    assert judge(scenario, saying("aligned"), truth=0.42, busy=0.9).problems == ()
+    assert judge(scenario, saying("open"), truth=0.42, busy=0.1).problems != ()
+    assert judge(scenario, saying("apart"), truth=0.42, busy=0.9).problems != ()
+    outcome = judge(scenario, saying("open"), truth=0.42, busy=0.9)
+    assert outcome.problems == ()
+    assert outcome.notes == ("alignment.state left open on a busy machine",)
+
+
 def test_a_share_that_cannot_be_known_is_not_judged_but_its_range_is() -> None:
     short = replace(SCENARIO, share_is_known=False)
     assert judge(short, report(share=(None, None, None)), truth=0.42).problems == ()

@@ -22,7 +22,7 @@ SCENARIOS = (
     Scenario(
         name="shallow-queue",
         why="One reader, 16 pages one after the other from a fast disk: queue 1, a few MB/s.",
-        train=steps(450, compute_ms=10, batch=1, reader="pieces"),
+        train=steps(800, compute_ms=10, batch=1, reader="pieces"),
         verdicts=STORAGE,
         fired=frozenset({"F01", "F07"}),
         quiet=F04,
