@@ -8,6 +8,7 @@ the bounds of :mod:`.exposure`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -42,33 +43,43 @@ class Causes:
 
 def find_causes(tables: Tables, timeline: Timeline, thresholds: Thresholds) -> Causes:
     """Split the lost time of every batch."""
-    rows = doubt(expose(timeline.rows, thresholds.loader), tables, timeline).with_row_index("row")
+    rows = timeline.rows.with_row_index("row")
     every = thinning(sum(process.window_s for process in timeline.processes), thresholds.sampling)
     samples = read_samples(tables, every)
     borders = phases(samples, rows)
     placed = with_second(assign(samples, rows), borders)
     loaders = rows.group_by("proc", "loader").agg(pl.col("workers").any())
-    evidence = explain(_of_training(placed, rows, borders), loaders)
+    evidence = explain(_of_training(placed, timeline, borders), loaders)
     own = own_cpu(rows, tables)
     evidence = relieve(evidence, placed, loaders, own, tables, every)
     pieces = cut_waits(rows, borders)
-    waits = pieces.group_by("second").agg(
+    waits = pieces.group_by("second", maintain_order=True).agg(
         pl.first("proc", "sec"), pl.col("part_s").sum().alias("wait_s")
     )
+    pieces = pieces.drop("proc", "sec")
     split = spread(waits.sort("second").drop("second"), evidence, thresholds.sampling)
     shares = raise_to_own_cpu(_row_shares(pieces, split), rows, own)
-    shares = shares.join(_handed_near(pieces, rows), on="row", how="left")
     seconds = _seconds(split, rows)
+    del split  # of a long job this is much memory
+    rows = doubt(expose(rows, thresholds.loader), tables, timeline)
+    shares = shares.join(
+        _handed_near(pieces, rows), on="row", how="left", maintain_order="left"
+    ).set_sorted("row")
     return Causes(_with_losses(rows, shares), placed, evidence, seconds, borders, every)
 
 
-def _of_training(samples: pl.DataFrame, rows: pl.DataFrame, borders: pl.DataFrame) -> pl.DataFrame:
+def _of_training(samples: pl.DataFrame, timeline: Timeline, borders: pl.DataFrame) -> pl.DataFrame:
     """Without the second in which training began and those before it: the wait for the very first
     batch is start-up, and its samples are no evidence of the few short waits behind it."""
-    opened = (pl.col("opens").first() - pl.col("border").first()) // NS
-    opens = rows.join(borders, on="node").group_by("proc").agg(opened.alias("opened"))
-    found = samples.join(opens, on="proc", how="left").filter(pl.col("sec") > pl.col("opened"))
-    return found.drop("opened")
+    border_of = {str(node): border for node, border in borders.select("node", "border").rows()}
+    opens = pl.DataFrame(
+        [(one.proc, (one.opens - border_of[one.node]) // NS) for one in timeline.processes
+         if one.node in border_of],
+        schema={"proc": pl.Int32, "opened": pl.Int64},
+        orient="row",
+    )  # fmt: skip
+    placed = samples.join(opens, on="proc", how="left", maintain_order="left")
+    return placed.filter(pl.col("sec") > pl.col("opened")).drop("opened")
 
 
 def _row_shares(pieces: pl.DataFrame, split: pl.DataFrame) -> pl.DataFrame:
@@ -76,26 +87,31 @@ def _row_shares(pieces: pl.DataFrame, split: pl.DataFrame) -> pl.DataFrame:
 
     A first batch borrows nothing from other batches: what its own seconds do not show is unknown.
     """
-    of_second = split.drop("proc", "sec", "wait_s")[pieces["second"]]
+    seen = [cause for cause in CAUSES if cause == "unknown" or (split[f"p_{cause}"] != 0).any()]
+    of_second = split.select("passes", *(f"p_{cause}" for cause in seen))[pieces["second"]]
     joined = pl.concat([pieces, of_second], how="horizontal")
     blank = pl.col("first") & (pl.col("passes").fill_null(0) == 0)
-    weighted = joined.with_columns(
-        (
-            pl.when(blank).then(1.0 if cause == "unknown" else 0.0).otherwise(pl.col(f"p_{cause}"))
-            * pl.col("part_s")
-        ).alias(f"p_{cause}")
-        for cause in CAUSES
-    )
-    sums = weighted.group_by("row").agg(pl.col("part_s", *(f"p_{cause}" for cause in CAUSES)).sum())
-    some = pl.col("part_s") > 0
-    return sums.select(
+    weighted = joined.select(
         "row",
+        "part_s",
         *(
-            pl.when(some).then(pl.col(f"p_{cause}") / pl.col("part_s")).otherwise(0.0)
-            .alias(f"p_{cause}")
-            for cause in CAUSES
+            (
+                pl.when(blank)
+                .then(1.0 if cause == "unknown" else 0.0)
+                .otherwise(pl.col(f"p_{cause}"))
+                * pl.col("part_s")
+            ).alias(f"p_{cause}")
+            for cause in seen
         ),
-    )  # fmt: skip
+    )
+    sums = weighted.group_by("row", maintain_order=True).agg(pl.all().sum())
+    some = pl.col("part_s") > 0
+    part = {cause: pl.lit(0.0) for cause in CAUSES}  # one value is no column in memory
+    for cause in seen:
+        part[cause] = pl.when(some).then(pl.col(f"p_{cause}") / pl.col("part_s")).otherwise(0.0)
+    return sums.select(
+        "row", *(share.alias(f"p_{cause}") for cause, share in part.items())
+    ).set_sorted("row")
 
 
 def _handed_near(pieces: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
@@ -109,25 +125,32 @@ def _handed_near(pieces: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     each = pieces.with_columns(parts.gather(pieces["row"]).alias("part"))
     waited_s = pl.col("part_s").sum()
     handed = (pl.col("part") * pl.col("part_s")).sum() / waited_s
-    by_second = each.group_by("second").agg(handed.alias("handed")).sort("second")["handed"]
+    seconds = each.group_by("second", maintain_order=True).agg(handed.alias("handed"))
+    by_second = seconds.sort("second")["handed"]
     near = each.with_columns(by_second.gather(each["second"]).alias("handed"))
     near = near.with_columns(pl.when(pl.col("part_s") > 0).then("handed"))
     mean = (pl.col("handed") * pl.col("part_s")).sum() / waited_s
-    return near.group_by("row").agg(pl.when(waited_s > 0).then(mean).otherwise(0.0).alias("handed"))
+    handed = pl.when(waited_s > 0).then(mean).otherwise(0.0).alias("handed")
+    return near.group_by("row", maintain_order=True).agg(handed).set_sorted("row")
 
 
 def _with_losses(rows: pl.DataFrame, shares: pl.DataFrame) -> pl.DataFrame:
-    joined = _without_handover(rows.join(shares, on="row", how="left", maintain_order="left"))
+    seen = [cause for cause in CAUSES if (shares[f"p_{cause}"] != 0).any()]
+    joined = rows.join(shares, on="row", how="left", maintain_order="left")
+    joined = _without_handover(joined, seen)
     storage = pl.col("p_storage") + pl.col("p_net")
+    lost = {cause: pl.lit(0.0) for cause in CAUSES}  # one value is no column in memory
+    lost |= {cause: pl.col("lost_s") * pl.col(f"p_{cause}") for cause in seen}
     return joined.with_columns(
-        *((pl.col("lost_s") * pl.col(f"p_{cause}")).alias(f"l_{cause}") for cause in CAUSES),
+        *(seconds.alias(f"l_{cause}") for cause, seconds in lost.items()),
         (pl.col("lost_low_s") * storage).alias("storage_low_s"),
         (pl.col("lost_high_s") * storage).alias("storage_high_s"),
-    ).drop("handed", *(f"p_{cause}" for cause in CAUSES))
+    ).drop("row", "handed", *(f"p_{cause}" for cause in CAUSES))
 
 
-def _without_handover(rows: pl.DataFrame) -> pl.DataFrame:
-    """p_<cause> of the waits without hand-over, from p_<cause> of whole waits.
+def _without_handover(rows: pl.DataFrame, seen: Sequence[str] = CAUSES) -> pl.DataFrame:
+    """p_<cause> of the waits without hand-over, from p_<cause> of whole waits; of causes in `seen`,
+    for the others' are 0.
 
     Handing a batch over is work of the worker (it collates and pickles) and of the rank (it
     unpickles while no worker may have anything to do), and it was sampled like the rest of the
@@ -146,13 +169,13 @@ def _without_handover(rows: pl.DataFrame) -> pl.DataFrame:
         .then(pl.col(f"p_{cause}") * (kept if cause in ("cpu", "pipeline") else scale) / rest)
         .otherwise(pl.col(f"p_{cause}"))
         .alias(f"p_{cause}")
-        for cause in CAUSES
+        for cause in seen
     )
 
 
 def _seconds(split: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     nodes = rows.select("proc", "node").unique()
     storage = pl.col("wait_s") * (pl.col("p_storage") + pl.col("p_net"))
-    return split.join(nodes, on="proc").select(
+    return split.join(nodes, on="proc", how="left", maintain_order="left").select(
         "node", "proc", "sec", "wait_s", storage.alias("storage_s")
     )

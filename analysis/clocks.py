@@ -64,10 +64,10 @@ def find_offsets(
     steps: pl.DataFrame, timeline: Timeline, units: Sequence[Unit]
 ) -> tuple[Offset, ...]:
     """One entry for each node that shares steps with another; groups with most nodes first."""
-    beats = all_beats(steps, timeline)
     by_proc = timeline.by_proc
     found: dict[str, Offset] = {}
     wide = [unit for unit in units if len({by_proc[proc].node for proc in unit.procs}) > 1]
+    beats = all_beats(steps, timeline) if wide else {}
     for unit in sorted(wide, key=lambda one: -len({by_proc[proc].node for proc in one.procs})):
         starts = pl.concat(
             beats[proc].frame.select(

@@ -10,6 +10,7 @@ files from memory, and one look that finds it in storage would count them all.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import fsum
 
 import polars as pl
 
@@ -24,6 +25,9 @@ _PROCESS_COLUMNS = (
     "blkio_delay_ns",
 )  # fmt: skip
 _KEYS = ["node", "rank", "role", "sec"]
+_LOOK_COLUMNS = (
+    *_KEYS, "mono_ns", "interval_ns", "phase", "loader", "passes", "n_storage", "n_net",
+)  # fmt: skip
 _LEAST_STORAGE_S = 0.3
 _OFTEN = 0.5
 _LONG_S, _MOST_SHARE = 0.5, 0.5
@@ -50,22 +54,28 @@ def read_latency(tables: Tables, causes: Causes) -> ReadLatency | None:
 
 
 def _read_latency(tables: Tables, causes: Causes) -> ReadLatency | None:
-    waits = _where_it_was_long(_storage_seconds(between_waits(causes.samples, causes.evidence)))
+    looks = causes.samples.select("proc", *_LOOK_COLUMNS)
+    waits = _where_it_was_long(_storage_seconds(between_waits(looks, causes.evidence)))
     if waits.is_empty():
         return None
     counts = _counts(tables, causes, waits)
     both = waits.join(counts.select(_KEYS).unique(), on=_KEYS, how="semi")
     if both.is_empty():
-        return ReadLatency(float(waits["storage_s"].sum()), None, None, None)
-    counts = counts.unique("row")
+        return ReadLatency(_total(waits["storage_s"]), None, None, None)
+    counts = counts.filter((pl.col("row") != pl.col("row").shift(1)).fill_null(True))
     known = counts.drop_nulls("calls")
     delay_ns = counts["blkio_delay_ns"].drop_nulls()
     return ReadLatency(
-        storage_s=float(both["storage_s"].sum()),
+        storage_s=_total(both["storage_s"]),
         calls=round(known["calls"].sum()) if not known.is_empty() else None,
         bytes=round(known["moved"].fill_null(0).sum()),
         blkio_s=float(delay_ns.sum()) / 1e9 if not delay_ns.is_empty() else None,
     )
+
+
+def _total(seconds: pl.Series) -> float:
+    """Whatever their order, which differs from run to run: the report must not."""
+    return fsum(seconds.to_list())
 
 
 def _where_it_was_long(waits: pl.DataFrame) -> pl.DataFrame:
@@ -104,9 +114,13 @@ def storage_by_second(causes: Causes) -> pl.DataFrame:
 
 def _storage_seconds(samples: pl.DataFrame) -> pl.DataFrame:
     """Process-seconds in storage by node, rank, role and second, whatever the rank was doing."""
-    ticks = samples.group_by("node", "rank", "role", "sec", "mono_ns", "phase", "loader").agg(
-        pl.col("passes", "interval_ns").max(),
-        (pl.col("n_storage") + pl.col("n_net")).sum().alias("hits"),
+    hits = (pl.col("n_storage") + pl.col("n_net")).sum().alias("hits")
+    # Ranks with workers hardly ever read: whoever never did has no storage seconds.
+    who = ["node", "rank", "role"]
+    readers = samples.group_by(who).agg(hits).filter(pl.col("hits") > 0)
+    looks = samples.select(_LOOK_COLUMNS).join(readers, on=who, how="semi", maintain_order="left")
+    ticks = looks.group_by(*who, "sec", "mono_ns", "phase", "loader").agg(
+        pl.col("passes", "interval_ns").max(), hits
     )
     by_tick = ticks.group_by(*_KEYS, "mono_ns").agg(
         pl.col("passes", "hits").sum(), pl.col("interval_ns").max()
@@ -118,16 +132,21 @@ def _storage_seconds(samples: pl.DataFrame) -> pl.DataFrame:
 
 def _counts(tables: Tables, causes: Causes, waits: pl.DataFrame) -> pl.DataFrame:
     """Read calls and faults, bytes moved and delay of the process rows that cover a second of
-    `waits`; a row (`row` numbers it) comes once for each of those seconds.
+    `waits`; a row (`row` numbers it) comes once for each of those seconds, one behind the other.
 
     A row can cover many seconds, and counts as a whole, which makes the quotient smaller, never
     larger. Where only each so many-th second was looked at, that part of it counts.
     """
     raw = loader_processes(tables, causes.every).select("node", *_PROCESS_COLUMNS)
     placed = _covered(raw.filter(pl.col("interval_ns") > 0), causes.phases)
-    placed = placed.join(_looked_parts(placed, causes.samples), on="row")
-    weight = pl.col("part")
-    here = placed.join(waits.select(_KEYS), on=_KEYS, how="semi")
+    here = placed.join(waits.select(_KEYS), on=_KEYS, how="semi", maintain_order="left")
+    weight: pl.Expr = pl.lit(1.0)
+    if (here["n_sec"] > 1).any():  # of a row of one second all was looked at
+        whole = placed.join(here.select("row").unique(), on="row", how="semi")
+        here = here.join(
+            _looked_parts(whole, causes.samples), on="row", how="left", maintain_order="left"
+        )
+        weight = pl.col("part")
     return here.select(
         *_KEYS,
         "row",
@@ -157,13 +176,11 @@ def _covered(rows: pl.DataFrame, phases: pl.DataFrame) -> pl.DataFrame:
     end = pl.col("mono_ns") - pl.col("border") - half_ns
     start = pl.col("mono_ns") - pl.col("border") - pl.col("interval_ns") + half_ns
     longest = pl.min_horizontal(end // NS - start // NS, _MOST_SECONDS - 1)
-    placed = rows.with_row_index("row").join(phases, on="node")
-    return (
-        placed.with_columns((end // NS).alias("last"), longest.alias("more"))
-        .with_columns(
-            pl.int_ranges(pl.col("last") - pl.col("more"), pl.col("last") + 1).alias("sec"),
-            (pl.col("more") + 1).alias("n_sec"),
-        )
-        .explode("sec")
-        .drop("border", "last", "more")
+    placed = rows.with_row_index("row").join(phases, on="node", how="left", maintain_order="left")
+    placed = placed.with_columns((end // NS).alias("sec"), (longest + 1).alias("n_sec"))
+    placed = placed.filter(pl.col("border").is_not_null()).drop("border")
+    long = placed.filter(pl.col("n_sec") != 1).with_columns(
+        pl.int_ranges(pl.col("sec") - pl.col("n_sec") + 1, pl.col("sec") + 1).alias("sec")
     )
+    # Nearly all rows cover one second; to make lists of one and take them apart is dear.
+    return pl.concat([placed.filter(pl.col("n_sec") == 1), long.explode("sec")])

@@ -37,6 +37,10 @@ _HELD = (
     "eval_s", "gap_s", "broken", "own_s", "second_s", "least_s", "rest_s", "slack_s",
     "others_rest_s", *_KEPT,
 )  # fmt: skip
+_TOLD = (
+    "unit", "step", "holder", "members", "t0", "ts_ns", "net_s", "gc_s", "broken", "own_s",
+    "second_s", "least_s", "rest_s", "gpus", *_LOSS_COLUMNS,
+)  # fmt: skip
 _LEAST_STEPS = 30  # before the steps can say whether they grow with the wait
 _SPREAD = 0.02  # of a step that waits must differ by for that
 
@@ -45,7 +49,8 @@ _SPREAD = 0.02  # of a step that waits must differ by for that
 class Losses:
     """GPU-seconds. `unit_steps`: one row a unit and step (seconds, not GPU-seconds): unit step
     holder gpus (of the unit) members (seen in it) t0 ts_ns net_s gc_s broken, what the holder, the
-    next rank and the last one lost by themselves (own_s second_s least_s), and the losses.
+    next rank and the last one lost by themselves (own_s second_s least_s), the holder's other time
+    (rest_s), and the losses.
     `by_cause` has a value for each of LOSSES.
     """
 
@@ -88,7 +93,7 @@ def add_up(
         storage_low_gpu_s=sums["storage_low_s"],
         storage_high_gpu_s=sums["storage_high_s"],
         data_high_gpu_s=sums["lost_high_s"],
-        unit_steps=held,
+        unit_steps=held.select(_TOLD),
         units=units,
     )
 
@@ -204,8 +209,10 @@ def _charge(held: pl.DataFrame, limits: Lockstep) -> pl.DataFrame:
     some = pl.col("own_s") > 0
     factor = pl.when(some).then(pl.col("charged_s") / pl.col("own_s")).otherwise(1.0)
     certain = pl.when(some).then(pl.min_horizontal(low, "charged_s") / pl.col("own_s"))
+    # Where no work of others hid anything the factor is 1, and columns stay as they are.
+    is_hidden = (held["slack_s"] > 0).any()
     return held.with_columns(
-        *(pl.col(name) * factor for name in _LOSS_COLUMNS),
+        *(pl.col(name) * factor for name in (_LOSS_COLUMNS if is_hidden else ())),
         (pl.col("storage_low_s") * certain.otherwise(1.0)).alias("storage_low_s"),
     )
 

@@ -22,9 +22,18 @@ _ENOUGH_ROWS = 3_000_000  # read of a table: medians and shares of a month need 
 _ROWS_A_SECOND = {"block": 8, "fsclient": 8}  # about, on a node; other tables have one
 
 
+def moods_of(tables: Tables, causes: Causes) -> pl.DataFrame:
+    """As :func:`find_moods`, computed once for these `causes`."""
+    known = tables.kept.get("moods")
+    if known is None or known[0] is not causes:
+        known = tables.kept["moods"] = (causes, find_moods(causes))
+    found: pl.DataFrame = known[1]
+    return found
+
+
 def find_moods(causes: Causes) -> pl.DataFrame:
     """(node, sec, mood): stalled or quiet; what lies between is left out."""
-    by_second = causes.seconds.group_by("node", "sec").agg(pl.col("storage_s").max())
+    by_second = _longest_of_node(causes.seconds)
     mood = (
         pl.when(pl.col("storage_s") >= _STALLED_S)
         .then(pl.lit("stalled"))
@@ -32,6 +41,15 @@ def find_moods(causes: Causes) -> pl.DataFrame:
         .then(pl.lit("quiet"))
     )
     return by_second.with_columns(mood.alias("mood")).drop_nulls("mood")
+
+
+def _longest_of_node(seconds: pl.DataFrame) -> pl.DataFrame:
+    """(node, sec, storage_s) of the process that waited longest. With one process on each node
+    there is nothing to choose: a month's seconds are millions, and grouping them is dear."""
+    told = seconds.select("node", "sec", "storage_s")
+    if seconds.select("node", "proc").unique().height == seconds["node"].n_unique():
+        return told
+    return told.group_by("node", "sec").agg(pl.col("storage_s").max())
 
 
 def in_moods(

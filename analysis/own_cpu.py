@@ -62,6 +62,8 @@ def _told(tables: Tables) -> Iterator[tuple[str, int, int, int, int]]:
 
 def raise_to_own_cpu(shares: pl.DataFrame, rows: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
     """`shares` (row, p_<cause>, ...) whose mean p_cpu, weighted by the waits, is at least `own`."""
+    if own.is_empty():
+        return shares
     waits = rows.filter(~pl.col("first")).join(shares.select("row", "p_cpu"), on="row")
     weighted = (pl.col("p_cpu") * pl.col("wait_s")).sum() / pl.col("wait_s").sum()
     means = waits.group_by("proc").agg(weighted.alias("mean")).join(own, on="proc")

@@ -29,6 +29,7 @@ from slurm_io.analysis.gpus import Gpus, count_gpus
 from slurm_io.analysis.inputs import StoreView, Tables
 from slurm_io.analysis.lockstep import find_units
 from slurm_io.analysis.losses import Losses, add_up
+from slurm_io.analysis.pieces import AMOUNTS
 from slurm_io.analysis.read_sources import read_mounts
 from slurm_io.analysis.reads import Reads, find_reads
 from slurm_io.analysis.steps import find_steps
@@ -40,6 +41,7 @@ from slurm_io.analysis.where import Where, find_where
 from slurm_io.analysis.witnesses import LOCAL_FSTYPES, Witness, hear_witnesses
 
 Confidence = Literal["proven", "likely", "not-proven"]
+_SUMMED_UP = (*AMOUNTS, "lost_low_s", "next_start", "handover_s", "handover_lost_s")
 
 
 @dataclass(frozen=True)
@@ -214,6 +216,10 @@ def take_picture(store: StoreView, thresholds: Thresholds) -> Picture:
     least_looks = thresholds.rules.collective.least_looks
     slacks = collective_slacks(tables, timeline, units, least_looks)
     losses = add_up(steps, causes.rows, timeline, units, gpus, thresholds.lockstep, slacks)
+    # Of a long job each column is memory: what only the sums needed goes.
+    steps = steps.select("proc", "step", "t0", "gross_s", "net_s", "broken")
+    timeline = replace(timeline, rows=timeline.rows.drop("next_start"))
+    causes = replace(causes, rows=causes.rows.drop(_SUMMED_UP))
     data = storage_range(losses, causes.evidence, thresholds)
     by_stacks = see_by_stacks(tables, timeline, store, thresholds)
     stands = by_stacks is not None and not timeline.processes and not by_stacks.refusal

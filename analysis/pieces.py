@@ -22,7 +22,7 @@ _LEAST_STEPS = 10
 _SEVERAL = 1.5  # batches a step before one asks
 _GIVEN_BACK = 2.0  # lost differences over start differences, from which on every batch is a meeting
 _OF_BATCH = ("handover", *CAUSES)
-_AMOUNTS = ("storage_low_s", "storage_high_s", "lost_high_s")
+AMOUNTS = ("storage_low_s", "storage_high_s", "lost_high_s")
 
 
 def members_of(units: Sequence[Unit]) -> pl.DataFrame:
@@ -42,9 +42,10 @@ def cut_pieces(steps: pl.DataFrame, rows: pl.DataFrame, units: Sequence[Unit]) -
     has one row a batch; what belongs to no batch (saves, starts of passes) is in its last one.
     """
     members = members_of(units)
-    placed = steps.join(members, on="proc", maintain_order="left").with_columns(
-        pl.lit(0, pl.UInt32).alias("piece"), pl.lit(1, pl.UInt32).alias("pieces")
-    )
+    placed = steps.with_columns(
+        _of_member(members, "unit"), _of_member(members, "size"),
+        pl.lit(0, pl.UInt32).alias("piece"), pl.lit(1, pl.UInt32).alias("pieces"),
+    )  # fmt: skip
     several = _of_several_batches(steps, rows)
     cut = [u.unit for u in units if several & {*u.procs} and meets_each_batch(rows, u)]
     if cut:
@@ -53,7 +54,17 @@ def cut_pieces(steps: pl.DataFrame, rows: pl.DataFrame, units: Sequence[Unit]) -
         placed = pl.concat(
             [placed.filter(~pl.col("unit").is_in(cut)), finer.select(placed.columns)]
         )
-    return placed.with_columns(pl.col("step") + pl.col("shift")).drop("shift")
+    if not any(unit.shifts for unit in units):
+        return placed
+    return placed.with_columns(pl.col("step") + _of_member(members, "shift"))
+
+
+def _of_member(members: pl.DataFrame, name: str) -> pl.Expr:
+    """A column of `members`, by proc; a join would copy all columns of the steps."""
+    found = pl.col("proc").replace_strict(
+        members["proc"], members[name], default=None, return_dtype=members.schema[name]
+    )
+    return found.alias(name)
 
 
 def _of_several_batches(steps: pl.DataFrame, rows: pl.DataFrame) -> set[int]:
@@ -102,12 +113,12 @@ def _batches(rows: pl.DataFrame, members: pl.DataFrame) -> pl.DataFrame:
         pl.int_range(pl.len(), dtype=pl.UInt32).over(key).alias("piece"),
         pl.len().over(key).cast(pl.UInt32).alias("pieces"),
         *(f"l_{name}" for name in _OF_BATCH),
-        *_AMOUNTS,
+        *AMOUNTS,
     )
 
 
 def _cut(steps: pl.DataFrame, batches: pl.DataFrame) -> pl.DataFrame:
-    kept = steps.drop("piece", "pieces", *(f"l_{name}" for name in _OF_BATCH), *_AMOUNTS)
+    kept = steps.drop("piece", "pieces", *(f"l_{name}" for name in _OF_BATCH), *AMOUNTS)
     finer = kept.join(batches, on=["proc", "step"], maintain_order="left")
     last = pl.col("piece") == pl.col("pieces") - 1
     return finer.with_columns(

@@ -27,6 +27,7 @@ from slurm_io.analysis.process_table import loader_processes
 from slurm_io.analysis.samples import COUNTS, between_waits
 
 _COLUMNS = ("mono_ns", "interval_ns", "pid", "rank", "role", "cpu_ns", "main_ns", "queue_ns")
+_TEXTS = ("mount", "fstype", "path", "wchan")  # dear to copy, and not asked for here
 _WAITS = ("storage", "net", "sleep", "unknown")
 
 
@@ -43,7 +44,7 @@ def relieve(
     `loaders` as there: processes with workers are judged by those, others by themselves. `own`:
     (proc, own) of :func:`.own_cpu.own_cpu`.
     """
-    inside = between_waits(samples, evidence)
+    inside = between_waits(samples.drop(_TEXTS, strict=False), evidence)
     fed = pl.col("proc").is_in(loaders.filter("workers")["proc"].to_list())
     of_workers = inside.filter(fed & (pl.col("role") == "worker"))
     of_ranks = inside.filter(~fed & (pl.col("role") == "rank"))
@@ -134,12 +135,12 @@ def _counted(samples: pl.DataFrame, tables: Tables, every: int, role: str) -> pl
     counters = loader_processes(tables, every).select("node", *_COLUMNS)
     counters = counters.filter(pl.col("role") == role).drop_nulls("cpu_ns")
     middle = pl.col("mono_ns") - pl.col("interval_ns") // 2
-    inside = counters.join(spans, on=["node", "rank"]).filter(
-        middle.is_between(pl.col("from"), pl.col("to"))
-    )
+    placed = counters.join(spans, on=["node", "rank"], how="left", maintain_order="left")
+    inside = placed.filter(middle.is_between(pl.col("from"), pl.col("to")))
     # The means of main threads reach back some rows: those of the first, before all of this.
     told = pl.col("queue_ns").is_not_null()
-    means = inside.sort("mono_ns").filter(told.cum_sum().over("proc", "pid") > 1)
+    timed = inside.filter(told | pl.col("main_ns").is_not_null()).sort("mono_ns")
+    means = timed.filter(told.cum_sum().over("proc", "pid") > 1)
     told_ns = pl.col("interval_ns").filter(told).sum()
     mains = means.group_by("proc").agg(
         (pl.col("main_ns").sum() / told_ns).fill_nan(None).alias("main"),

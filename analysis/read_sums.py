@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import polars as pl
 
 from slurm_io.analysis.facts import mapping, whole
+from slurm_io.analysis.in_parts import in_parts
 from slurm_io.analysis.inputs import StoreView, Tables
 from slurm_io.analysis.read_counts import client_rows, share_out
 from slurm_io.analysis.read_slices import Slices, main_loaders
@@ -88,26 +90,35 @@ def count_waits(rows: pl.DataFrame, timeline: Timeline, slices: Slices) -> pl.Da
     (20 batches, of a short pass a tenth).
     """
     needed = rows.select("proc", "loader", "start", "first", "lost_s")
-    mine = needed.join(main_loaders(timeline), on=["proc", "loader"], how="semi")
-    # Rows come by process and time: within each process they are in order.
-    placed = mine.join_asof(
-        slices.pieces.sort("start").with_columns(pl.col("start").alias("piece")),
-        left_on="start", right_on="piece", by_left="proc", by_right="owner",
-        strategy="backward", check_sortedness=False, suffix="_piece",
-    )  # fmt: skip
-    placed = placed.filter(pl.col("start") < pl.col("end"))
-    place = pl.int_range(pl.len()).over("proc", "slice")
-    warm_up = pl.min_horizontal(
-        pl.lit(_WARM_UP_BATCHES), (pl.len().over("proc", "slice") * _WARM_UP_SHARE).ceil()
+    pieces = slices.pieces.sort("start").with_columns(pl.col("start").alias("piece"))
+    placed = in_parts(
+        needed,
+        partial(_in_slices, loaders=main_loaders(timeline), pieces=pieces.drop("start")),
     )
-    is_warm = (pl.col("slice") > 0) | (place >= warm_up)
-    counts = ~pl.col("first") & is_warm
-    marked = placed.with_columns(counts.alias("counts"))
+    place = pl.int_range(pl.len()).over("proc")
+    warm_up = pl.min_horizontal(
+        pl.lit(_WARM_UP_BATCHES), (pl.len().over("proc") * _WARM_UP_SHARE).ceil()
+    )
+    begun = placed.filter(pl.col("slice") == 0).with_columns(counts=place >= warm_up)
+    later = placed.filter(pl.col("slice") > 0).with_columns(counts=pl.lit(True))
+    marked = pl.concat([begun, later]).with_columns(pl.col("counts") & ~pl.col("first"))
     return marked.group_by("slice").agg(
         pl.len().alias("batches"),
         pl.col("counts").sum().alias("waits"),
         pl.col("lost_s").filter("counts").sum().alias("wait_s"),
     )
+
+
+def _in_slices(rows: pl.DataFrame, loaders: pl.DataFrame, pieces: pl.DataFrame) -> pl.DataFrame:
+    """(proc, slice, first, lost_s) of the batches of `loaders` that began in a slice."""
+    mine = rows.join(loaders, on=["proc", "loader"], how="semi", maintain_order="left")
+    # Rows come by process and time: within each process they are in order.
+    placed = mine.join_asof(
+        pieces, left_on="start", right_on="piece", by_left="proc", by_right="owner",
+        strategy="backward", check_sortedness=False,
+    )  # fmt: skip
+    inside = pl.col("start") < pl.col("end")
+    return placed.filter(inside).select("proc", "slice", "first", "lost_s")
 
 
 def seen_shares(

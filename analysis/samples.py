@@ -63,10 +63,12 @@ def assign(samples: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     )
     seen = samples.select("node", "rank").unique()
     spans = _rank_as_sampled(spans, seen)
-    return samples.join(spans, on=["node", "rank"], how="inner").filter(
+    # Nearly every row has a process: a left join leaves the rows where they are, copying nothing.
+    placed = samples.join(spans, on=["node", "rank"], how="left", maintain_order="left").filter(
         (pl.col("mono_ns") >= pl.col("born"))
         & (pl.col("mono_ns") - pl.col("interval_ns") <= pl.col("died"))
     )
+    return placed.drop("born", "died")
 
 
 def _rank_as_sampled(spans: pl.DataFrame, seen: pl.DataFrame) -> pl.DataFrame:
@@ -86,7 +88,8 @@ def between_waits(samples: pl.DataFrame, evidence: pl.DataFrame) -> pl.DataFrame
         pl.col("sec").min().alias("from_sec"), pl.col("sec").max().alias("to_sec")
     )
     inside = pl.col("sec").is_between(pl.col("from_sec"), pl.col("to_sec"))
-    return samples.join(spans, on="proc").filter(inside).drop("from_sec", "to_sec")
+    placed = samples.join(spans, on="proc", how="left", maintain_order="left")
+    return placed.filter(inside).drop("from_sec", "to_sec")
 
 
 def explain(samples: pl.DataFrame, loaders: pl.DataFrame) -> pl.DataFrame:

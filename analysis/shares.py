@@ -13,6 +13,7 @@ import math
 import polars as pl
 
 from slurm_io.analysis.samples import CAUSES
+from slurm_io.analysis.seconds import second_key
 from slurm_io.analysis.thresholds import Sampling
 
 _BIN_EDGES_S = (0.01, 0.03, 0.1, 0.3)
@@ -21,52 +22,51 @@ _BIN_EDGES_S = (0.01, 0.03, 0.1, 0.3)
 def spread(waits: pl.DataFrame, evidence: pl.DataFrame, sampling: Sampling) -> pl.DataFrame:
     """`waits` (proc, sec, wait_s) with passes and p_<cause>…, the split of each second; in the
     order of `waits`, which is best by process and second."""
-    joined = waits.join(evidence, on=["proc", "sec"], how="left", maintain_order="left")
-    joined = joined.with_columns(
-        pl.col("passes", *CAUSES).fill_null(0.0),
-        pl.sum_horizontal(pl.col("wait_s") > edge for edge in _BIN_EDGES_S).alias("bin"),
-    ).with_row_index("place")
+    told = evidence.select(second_key().alias("at"), "passes", *CAUSES)
+    at = waits.select(second_key().alias("at"))
+    joined = at.join(told, on="at", how="left", maintain_order="left").drop("at")
+    joined = joined.with_columns(pl.col("passes", *CAUSES).fill_null(0.0))
     seen = [cause for cause in CAUSES if cause == "unknown" or joined[cause].sum() > 0]
-    unused = [cause for cause in CAUSES if cause not in seen]
-    priors = _priors(joined, seen, sampling)
-    ordered = _by_bin(joined.drop(unused)).join(
-        priors, on=["proc", "bin"], how="left", maintain_order="left"
+    joined = joined.select("passes", *seen)
+    ordered = _by_bin(waits, joined)
+    priors = _priors(ordered, seen, sampling)
+    ordered = ordered.drop("proc").join(priors, on="key", how="left", maintain_order="left")
+    in_place = ordered.select("place", *(_split(cause, sampling) for cause in seen)).sort("place")
+    blank = [pl.lit(0.0).alias(f"p_{cause}") for cause in CAUSES if cause not in seen]
+    found = waits.select("proc", "sec", "wait_s").with_columns(
+        joined["passes"], *in_place.drop("place").get_columns(), *blank
     )
-    nearby = ordered.with_columns(_rolling(name, sampling.neighbours) for name in ("passes", *seen))
-    weight = sampling.prior_passes
-    for near in ("near_", ""):
-        nearby = nearby.with_columns(
-            _shrunk(pl.col(near + cause), pl.col(near + "passes"), pl.col(f"p_{cause}"), weight)
-            for cause in seen
-        )
-    blank = [pl.lit(0.0).alias(f"p_{cause}") for cause in unused]
-    kept = nearby.select("place", "proc", "sec", "wait_s", "passes", *(f"p_{one}" for one in seen))
-    in_place = kept.sort("place").with_columns(blank)
-    return in_place.select("proc", "sec", "wait_s", "passes", *(f"p_{one}" for one in CAUSES))
+    return found.select("proc", "sec", "wait_s", "passes", *(f"p_{one}" for one in CAUSES))
 
 
-def _by_bin(joined: pl.DataFrame) -> pl.DataFrame:
-    """By process, bin and second. One stable sort by a small number where the seconds of each
-    process come in order already, as they do: a third of what three keys cost."""
-    second = pl.col("sec") >= pl.col("sec").shift(1)
-    changed = pl.col("proc") > pl.col("proc").shift(1)
-    in_order = joined.select(
-        ((second & (pl.col("proc") == pl.col("proc").shift(1))) | changed).fill_null(True).all()
-    ).item()
-    if not in_order:
-        return joined.sort("proc", "bin", "sec")
-    key = pl.col("proc").cast(pl.Int64) * (len(_BIN_EDGES_S) + 1) + pl.col("bin")
-    return joined.with_columns(key.alias("key")).sort("key", maintain_order=True).drop("key")
+def _split(cause: str, sampling: Sampling) -> pl.Expr:
+    """p_<cause> of each second: its own samples, beside those nearby, beside those of its bin."""
+    prior, weight = pl.col(f"p_{cause}"), sampling.prior_passes
+    near, of = (_rolling(name, sampling.neighbours) for name in (cause, "passes"))
+    nearby = _shrunk(near, of, prior, weight)
+    return _shrunk(pl.col(cause), pl.col("passes"), nearby, weight)
 
 
-def _priors(joined: pl.DataFrame, seen: list[str], sampling: Sampling) -> pl.DataFrame:
-    """(proc, bin, p_<cause>…): the bin's mean, shrunk to the process's; unknown without samples."""
-    bins = joined.group_by("proc", "bin").agg(pl.col("passes", *seen).sum())
+def _by_bin(waits: pl.DataFrame, counts: pl.DataFrame) -> pl.DataFrame:
+    """`counts` of the seconds of `waits` by process, bin and second, with proc, `place` (where each
+    stood) and `key` (of process and bin). One stable sort by a small number where the seconds of
+    each process come in order already, as they do: a third of what three keys cost."""
+    is_sorted = waits.select(second_key()).to_series().is_sorted()
+    which = pl.sum_horizontal(pl.col("wait_s") > edge for edge in _BIN_EDGES_S)
+    key = pl.col("proc") * (len(_BIN_EDGES_S) + 1) + which.cast(pl.Int32)
+    placed = waits.select("proc", "sec", key.alias("key")).with_columns(counts.get_columns())
+    placed = placed.with_row_index("place")
+    order = ["key"] if is_sorted else ["key", "sec"]
+    return placed.sort(order, maintain_order=True).drop("sec").set_sorted("key")
+
+
+def _priors(ordered: pl.DataFrame, seen: list[str], sampling: Sampling) -> pl.DataFrame:
+    """(key, p_<cause>…): the bin's mean, shrunk to the process's; unknown without samples."""
+    bins = ordered.group_by("key").agg(pl.first("proc"), pl.col("passes", *seen).sum())
     whole = bins.with_columns(_whole(cause) for cause in seen)
     weight = sampling.prior_bin_passes
     return whole.select(
-        "proc",
-        "bin",
+        "key",
         *(_shrunk(pl.col(cause), pl.col("passes"), pl.col(f"p_{cause}"), weight) for cause in seen),
     )
 
@@ -84,9 +84,9 @@ def _shrunk(count: pl.Expr, passes: pl.Expr, prior: pl.Expr, weight: float) -> p
 
 
 def _rolling(column: str, window: int) -> pl.Expr:
-    """near_<column>: sum over the `window` rows around each, within its process and bin."""
-    rolled = pl.col(column).rolling_sum(window, min_samples=1, center=True).over("proc", "bin")
-    return rolled.clip(0).alias(f"near_{column}")
+    """Sum over the `window` rows around each, within its process and bin."""
+    rolled = pl.col(column).rolling_sum(window, min_samples=1, center=True).over("key")
+    return rolled.clip(0)
 
 
 def wilson(share: float, samples: float, z: float) -> tuple[float, float]:

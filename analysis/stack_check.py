@@ -235,7 +235,7 @@ def _share(base: pl.DataFrame, name: str, compared: bool) -> Share:
 def _differing(timed: pl.DataFrame) -> tuple[str, ...]:
     """Ranks whose own shares disagree, at most four."""
     found = []
-    for _, one in timed.group_by("node", "pid", maintain_order=True):
+    for _, one in timed.sort("node", "pid").group_by("node", "pid", maintain_order=True):
         if one["samples"].sum() < _FEWEST_SAMPLES:
             continue
         if any(_share(one, name, True).agrees is False for name in _COMPARED):

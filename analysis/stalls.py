@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from slurm_io.analysis.moods import find_moods, in_moods
+from slurm_io.analysis.moods import in_moods, moods_of
 from slurm_io.analysis.picture import Picture
 from slurm_io.analysis.where import Mount
 
@@ -80,7 +80,7 @@ def _stall(
 
 
 def _client_rows(picture: Picture) -> pl.DataFrame:
-    moods = find_moods(picture.causes)
+    moods = moods_of(picture.tables, picture.causes)
     rows = in_moods(picture.tables, "fsclient", _COLUMNS, picture.causes, moods)
     timed = rows.with_columns(
         pl.coalesce("exe_ms", "rtt_ms").alias("ms"), pl.col("node").cast(pl.String)

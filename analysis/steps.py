@@ -19,37 +19,47 @@ _ROW_LOSSES = [*(f"l_{cause}" for cause in CAUSES), "storage_low_s", "storage_hi
 
 def find_steps(rows: pl.DataFrame, timeline: Timeline) -> pl.DataFrame:
     """One row for each process and step; seconds but for t0 (monotonic ns) and ts_ns."""
-    closes = pl.DataFrame(
-        [(process.proc, process.closes) for process in timeline.processes],
-        schema={"proc": pl.Int32, "closes": pl.Int64},
-        orient="row",
-    )
-    # Rows come by process and time, so a step's rows lie together: one small key is enough.
-    steps = (
-        rows.with_columns(pl.struct("proc", "step").rle_id().alias("run"))
-        .group_by("run", maintain_order=True)
-        .agg(
-            pl.first("proc", "step", "ts_ns"),
-            pl.col("start").first().alias("t0"),
-            pl.col("lost_before").any().alias("broken"),
-            pl.col("wait_s").sum(),
-            pl.col("handover_lost_s").sum().alias("l_handover"),
-            pl.col("lost_s", "lost_high_s", *_ROW_LOSSES).sum(),
-        )
-        .join(closes, on="proc", maintain_order="left")
-        .drop("run")
-    )
-    steps = _with_stretches(steps, timeline)
+    ends = {process.proc: process.closes for process in timeline.processes}
+    closes = pl.col("proc").replace_strict(ends, default=None, return_dtype=pl.Int64)
+    steps = _with_stretches(_added_up(rows), timeline)
     same = pl.col("proc") == pl.col("proc").shift(-1)
     following = pl.when(same).then(pl.col("t0").shift(-1))
     cut_short = pl.when(same).then(pl.col("broken").shift(-1))
-    gross = (pl.coalesce(following, pl.max_horizontal("closes", "t0")) - pl.col("t0")) / NS
+    gross = (pl.coalesce(following, pl.max_horizontal(closes, "t0")) - pl.col("t0")) / NS
     beside = pl.sum_horizontal("l_ckpt", "eval_s", "load_s", "l_epoch", "gap_s")
     return steps.with_columns(
         gross.alias("gross_s"),
         (gross - beside).clip(0).alias("net_s"),
         (pl.col("broken") | cut_short.fill_null(False) | (pl.col("gap_s") > 0)).alias("broken"),
-    ).drop("closes")
+    )
+
+
+def _added_up(rows: pl.DataFrame) -> pl.DataFrame:
+    """The rows of each step as one: proc step ts_ns t0 broken l_handover lost_high_s and so on.
+
+    Rows come by process and time, so a step's rows lie together. Where every step has one batch, as
+    a rule, nothing has to be added up and nothing is copied.
+    """
+    run = rows.select(pl.struct("proc", "step").rle_id()).to_series()
+    lost = ("lost_high_s", *_ROW_LOSSES)
+    if rows.is_empty() or run[-1] + 1 == rows.height:
+        return rows.select(
+            "proc", "step", "ts_ns", pl.col("start").alias("t0"),
+            pl.col("lost_before").fill_null(False).alias("broken"),
+            pl.col("handover_lost_s").fill_null(0.0).alias("l_handover"),
+            pl.col(lost).fill_null(0.0),
+        )  # fmt: skip
+    return (
+        rows.group_by(run.alias("run"), maintain_order=True)
+        .agg(
+            pl.first("proc", "step", "ts_ns"),
+            pl.col("start").first().alias("t0"),
+            pl.col("lost_before").any().alias("broken"),
+            pl.col("handover_lost_s").sum().alias("l_handover"),
+            pl.col(lost).sum(),
+        )
+        .drop("run")
+    )
 
 
 def _with_stretches(steps: pl.DataFrame, timeline: Timeline) -> pl.DataFrame:
@@ -59,15 +69,18 @@ def _with_stretches(steps: pl.DataFrame, timeline: Timeline) -> pl.DataFrame:
         [timeline.stretches, collections.select("proc", "kind", "start", "end")],
         how="vertical_relaxed",
     )
+    names = {"ckpt": "l_ckpt", "epoch": "l_epoch", "eval": "eval_s", "load": "load_s",
+             "gap": "gap_s", "gc": "gc_s"}  # fmt: skip
+    if beside.is_empty():
+        return steps.with_columns(pl.lit(0.0).alias(name) for name in names.values())
+    # Steps come by process and time: within each process they are in order.
     placed = beside.sort("start").join_asof(
-        steps.select("proc", "step", "t0").sort("t0"),
+        steps.select("proc", "step", "t0"),
         left_on="start", right_on="t0", by="proc", strategy="backward", check_sortedness=False,
     )  # fmt: skip
     # What began before the first row inside the window belongs to its first step.
-    first = steps.group_by("proc").agg(pl.col("step").sort_by("t0").first().alias("first_step"))
+    first = steps.group_by("proc").agg(pl.col("step").first().alias("first_step"))
     placed = placed.join(first, on="proc").with_columns(pl.coalesce("step", "first_step"))
-    names = {"ckpt": "l_ckpt", "epoch": "l_epoch", "eval": "eval_s", "load": "load_s",
-             "gap": "gap_s", "gc": "gc_s"}  # fmt: skip
     length = (pl.col("end") - pl.col("start")) / NS
     sums = placed.group_by("proc", "step").agg(
         length.filter(pl.col("kind") == kind).sum().alias(name) for kind, name in names.items()

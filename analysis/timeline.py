@@ -94,10 +94,13 @@ def read_timeline(tables: Tables) -> Timeline:
     batches = batch_reader.mark_training(batches, event_reader.final_steps(events))
     windows = find_windows(batches, events)
     stretches = find_stretches(batches, events, windows)
-    inside = batches.filter("training").join(windows, on="proc", maintain_order="left")
+    opens = windows.select("proc", "opens")
+    inside = batches.filter("training").join(opens, on="proc", how="left", maintain_order="left")
     inside = inside.filter(pl.col("end") > pl.col("opens"))
     processes = _processes(batches, inside, windows, stretches, _first_seen(tables))
-    return Timeline(processes, inside, events, stretches, batches.height)
+    # Of a long job each column is memory: these have done their work.
+    rows = inside.drop("batch", "stepped", "training", "opens")
+    return Timeline(processes, rows, events, stretches, batches.height)
 
 
 def _processes(

@@ -14,6 +14,7 @@ from slurm_io.analysis import thresholds as limits
 from slurm_io.analysis.losses import Losses
 
 WARMUP_STEPS = 20
+_COLUMNS = ("unit", "step", "ts_ns", "net_s", "broken", "gc_s", "l_storage", "l_net", "l_cpu")
 
 
 @dataclass(frozen=True)
@@ -48,16 +49,14 @@ class StepVariance:
 
 def step_variance(losses: Losses, variance: limits.Variance) -> StepVariance | None:
     """The unit with the highest P99 over P50; None without steps."""
-    found = [
-        _of_unit(losses.unit_steps.filter(pl.col("unit") == unit.unit), variance)
-        for unit in losses.units
-    ]
+    told = losses.unit_steps.select(_COLUMNS)
+    found = [_of_unit(told.filter(pl.col("unit") == unit.unit), variance) for unit in losses.units]
     known = [one for one in found if one is not None]
     return max(known, key=lambda one: one.p99_s / max(one.p50_s, 1e-9), default=None)
 
 
 def _of_unit(steps: pl.DataFrame, variance: limits.Variance) -> StepVariance | None:
-    steps = steps.sort("step")
+    steps = steps if steps["step"].is_sorted() else steps.sort("step")
     steps = steps.slice(min(WARMUP_STEPS, steps.height // 20)).filter(~pl.col("broken"))
     p50, p99 = steps["net_s"].median(), steps["net_s"].quantile(0.99)
     if not isinstance(p50, (int, float)) or p99 is None:

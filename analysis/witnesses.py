@@ -19,7 +19,7 @@ from slurm_io.analysis.device_time import hear_device_time
 from slurm_io.analysis.devices import leaf_rows
 from slurm_io.analysis.inputs import Tables
 from slurm_io.analysis.latency import ReadLatency, read_latency
-from slurm_io.analysis.moods import find_moods, in_moods, latency_contrast, most_stalled
+from slurm_io.analysis.moods import in_moods, latency_contrast, moods_of, most_stalled
 from slurm_io.analysis.outages import hear_outages
 from slurm_io.analysis.read_sources import read_mounts
 from slurm_io.analysis.reads import Reads
@@ -40,7 +40,7 @@ def hear_witnesses(
 ) -> tuple[Witness, ...]:
     """All witnesses on data waits; the samples first."""
     latency = read_latency(tables, causes)
-    moods = find_moods(causes)
+    moods = moods_of(tables, causes)
     where = read_mounts(causes.samples, tables.store)
     is_attached = isinstance(tables.store.extra.get("attached"), dict)
     return (

@@ -11,13 +11,15 @@ missing from the record, say nothing; nor does warm-up.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import polars as pl
 
 from slurm_io.analysis.batches import NS
 from slurm_io.analysis.host_rows import training_spans
+from slurm_io.analysis.in_parts import in_parts
 from slurm_io.analysis.lockstep import Unit
 from slurm_io.analysis.thresholds import Alignment as Limits
 from slurm_io.analysis.timeline import Timeline
@@ -79,20 +81,13 @@ def find_drops(
 ) -> dict[str, Drops]:
     """By node. `steps`: as :func:`..steps.find_steps` makes them."""
     speakers = _speakers(timeline, units)
-    mine = steps.filter(pl.col("proc").is_in(list(speakers)))
-    nodes = pl.DataFrame(
-        [(proc, node) for proc, node in speakers.items()],
-        schema={"proc": pl.Int32, "node": pl.String},
-        orient="row",
-    )
-    places = pl.DataFrame(
-        [(one.node, one.first, one.length, one.width) for one in bins.values()],
-        schema={"node": pl.String, "first": pl.Int64, "length": pl.Int64, "width": pl.Int64},
-        orient="row",
-    )
-    borders = borders.with_columns(pl.col("node").cast(pl.String))
-    placed = _with_rate(mine).join(nodes, on="proc").join(borders, on="node")
-    cut = _cut(placed.join(places, on="node"))
+    told = steps.select("proc", "t0", "gross_s", "net_s", "broken")
+    mine = told.filter(pl.col("proc").is_in(list(speakers)))
+    border_of = {str(node): border for node, border in borders.select("node", "border").rows()}
+    known = {*bins} & {*border_of}
+    places = {proc: bins[node] for proc, node in speakers.items() if node in known}
+    begins = {proc: border_of[one.node] + one.first * NS for proc, one in places.items()}
+    cut = in_parts(_with_rate(mine), partial(_cut, bins=places, begins=begins))
     rates = cut.group_by("node", "bin").agg(
         pl.col("part_s").sum(), (pl.col("part_s") * pl.col("rate")).sum().alias("done_s")
     )
@@ -141,9 +136,8 @@ def _with_rate(steps: pl.DataFrame) -> pl.DataFrame:
     """(proc, t0, gross_s, rate) of the steps that say something."""
     at = pl.int_range(pl.len()).over("proc")
     parts = (pl.len().over("proc") // _STEPS_IN_A_PART).clip(1, _PARTS)
-    marked = steps.sort("proc", "t0").with_columns(
-        (at * parts // pl.len().over("proc")).alias("part")
-    )
+    # Steps come by process and time, so they need no sorting.
+    marked = steps.with_columns((at * parts // pl.len().over("proc")).alias("part"))
     plain = (
         ~pl.col("broken")
         & (pl.col("net_s") > 0)
@@ -156,24 +150,33 @@ def _with_rate(steps: pl.DataFrame) -> pl.DataFrame:
     )  # fmt: skip
 
 
-def _cut(steps: pl.DataFrame) -> pl.DataFrame:
-    """(node, bin, part_s, rate): steps cut at the borders of bins."""
-    long_ns = pl.col("width") * NS
-    begin = pl.col("t0") - pl.col("border") - pl.col("first") * NS
+def _cut(steps: pl.DataFrame, bins: Mapping[int, Bins], begins: Mapping[int, int]) -> pl.DataFrame:
+    """(node, bin, part_s, rate): steps cut at the borders of bins. `bins`, and where they begin
+    (monotonic ns), by proc: all are equally wide."""
+    proc, long = pl.col("proc"), max((one.width for one in bins.values()), default=1) * NS
+    begin = pl.col("t0") - proc.replace_strict(begins, default=None, return_dtype=pl.Int64)
     placed = steps.select(
-        "node", "rate", "length", long_ns.alias("long"), begin.alias("from"),
+        "proc", "rate", begin.alias("from"),
         (begin + (pl.col("gross_s") * NS).cast(pl.Int64)).alias("to"),
     )  # fmt: skip
-    first = (pl.col("from") // pl.col("long")).clip(0)
-    last = pl.min_horizontal((pl.col("to") - 1) // pl.col("long"), pl.col("length") - 1)
-    inside = placed.with_columns(first.alias("low"), last.alias("high")).filter(
-        pl.col("low") <= pl.col("high")
+    lengths = {one: each.length for one, each in bins.items()}
+    length = proc.replace_strict(lengths, default=None, return_dtype=pl.Int64)
+    first = (pl.col("from") // long).clip(0)
+    last = pl.min_horizontal((pl.col("to") - 1) // long, length - 1)
+    inside = placed.with_columns(first.alias("bin"), last.alias("high")).filter(
+        pl.col("from").is_not_null() & (pl.col("bin") <= pl.col("high"))
     )
-    pieces = inside.with_columns(
-        pl.int_ranges("low", pl.col("high") + 1, dtype=pl.Int64).alias("bin")
-    ).explode("bin")
-    start = pl.max_horizontal("from", pl.col("bin") * pl.col("long"))
-    end = pl.min_horizontal("to", (pl.col("bin") + 1) * pl.col("long"))
+    whole = inside.filter(pl.col("bin") == pl.col("high"))
+    several = inside.filter(pl.col("bin") < pl.col("high")).with_columns(
+        pl.int_ranges("bin", pl.col("high") + 1, dtype=pl.Int64).alias("bin")
+    )
+    # Most steps lie in one bin; to make lists of one and take them apart is dear.
+    pieces = pl.concat([whole, several.explode("bin")])
+    start = pl.max_horizontal("from", pl.col("bin") * long)
+    end = pl.min_horizontal("to", (pl.col("bin") + 1) * long)
+    nodes = pl.Enum(sorted({one.node for one in bins.values()}))
+    names = {one: each.node for one, each in bins.items()}
     return pieces.select(
-        "node", "bin", ((end - start).clip(0) / NS).alias("part_s"), "rate"
+        proc.replace_strict(names, default=None, return_dtype=nodes).alias("node"),
+        "bin", ((end - start).clip(0) / NS).alias("part_s"), "rate",
     )  # fmt: skip

@@ -1,6 +1,6 @@
 """Blocking checkpoints of the training windows: how many, how long, how large, and in what.
 
-This file is about time. Whether a checkpoint can be read again is another question.
+This file is about time. Whether a checkpoint is whole is F13's question.
 """
 
 from __future__ import annotations

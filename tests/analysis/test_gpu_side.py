@@ -9,9 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurm_io.analysis.api import analyse_store
+from slurm_io.analysis.causes import find_causes
+from slurm_io.analysis.inputs import Tables
 from slurm_io.analysis.picture import Picture, take_picture
 from slurm_io.analysis.reports.base import FORMATS
 from slurm_io.analysis.thresholds import Thresholds
+from slurm_io.analysis.timeline import read_timeline
 from tests.analysis.report_shape import problems, range_problems
 from tests.analysis.stand_in import (
     EPOCH_NS,
@@ -68,8 +71,10 @@ def test_what_was_measured_moves_both_ends() -> None:
 
 def test_waits_without_a_measurement_keep_their_bounds_beside_measured_ones() -> None:
     """Each second wait is known not to be lost; of the others the GPU may have hidden 50 ms."""
-    picture = picture_of(run([0.0, None], workers=0))
-    rows = picture.causes.rows.filter(~picture.causes.rows["first"])
+    store = run([0.0, None], workers=0)
+    picture, tables = picture_of(store), Tables(store)
+    causes = find_causes(tables, read_timeline(tables), Thresholds())
+    rows = causes.rows.filter(~causes.rows["first"])
     known = rows.filter(rows["gpu_idle_s"].is_not_null())
     unknown = rows.filter(rows["gpu_idle_s"].is_null())
     assert known["lost_high_s"].sum() == 0
