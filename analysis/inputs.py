@@ -64,6 +64,9 @@ class StoreView(Protocol):
     def nodes_expected(self) -> Sequence[str]: ...
     @property
     def extra(self) -> dict[str, Any]: ...
+    @property
+    def checkpoints(self) -> Mapping[str, Any] | None:
+        """``checkpoints.json``; None when nobody looked at what the job saved."""
 
 
 @runtime_checkable

@@ -177,6 +177,33 @@ class Padding:
 
 
 @dataclass(frozen=True)
+class SameFault:
+    """F14, and F11 that leaves such faults to it. A job of fewer nodes shows no pattern."""
+
+    nodes: int = 2  # key alike_nodes; more are no chance
+    share: float = 0.05  # key alike_share; of the nodes that looked
+    least_nodes: int = 3
+
+    def most(self, seen: int) -> int:
+        """How many of `seen` nodes may fail alike and be no pattern. One never is."""
+        return min(self.nodes, max(1, int(self.share * seen)))
+
+
+@dataclass(frozen=True)
+class StaleCopy:
+    """F12."""
+
+    age_s: float = 24 * 3600.0  # key verified_age_h
+
+
+@dataclass(frozen=True)
+class SavedWhole:
+    """F13."""
+
+    unfinished_s: float = 600.0  # key unfinished_save_s
+
+
+@dataclass(frozen=True)
 class RuleLimits:
     """All of them."""
 
@@ -196,6 +223,9 @@ class RuleLimits:
     stripes: Stripes = field(default_factory=Stripes)
     cache: PageCache = field(default_factory=PageCache)
     padding: Padding = field(default_factory=Padding)
+    alike: SameFault = field(default_factory=SameFault)
+    stale: StaleCopy = field(default_factory=StaleCopy)
+    saved: SavedWhole = field(default_factory=SavedWhole)
 
 
 def limits_of(site: config.Thresholds) -> RuleLimits:
@@ -221,4 +251,7 @@ def limits_of(site: config.Thresholds) -> RuleLimits:
         stripes=replace(Stripes(), file_bytes=site.shared_file_bytes, nodes=site.shared_file_nodes),
         cache=replace(PageCache(), reread_share=site.reread_share),
         padding=replace(Padding(), share=site.padding_share),
+        alike=replace(SameFault(), nodes=site.alike_nodes, share=site.alike_share),
+        stale=replace(StaleCopy(), age_s=site.verified_age_h * 3600),
+        saved=replace(SavedWhole(), unfinished_s=site.unfinished_save_s),
     )

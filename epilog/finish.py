@@ -25,6 +25,7 @@ from slurm_io.errors import HostError, SlurmIoError
 from slurm_io.host.bounded_log import BoundedLog
 from slurm_io.host.root_folders import child_folder
 from slurm_io.host.run import run
+from slurm_io.sampler.ended import ended_by_itself
 from slurm_io.store.deliver import open_source
 from slurm_io.store.run_as import run_as
 
@@ -32,6 +33,7 @@ NICENESS = 19
 STAGGER_FROM_NODES = 8
 STAGGER_STEP_S = 0.02
 STAGGER_MAX_S = 10.0
+READING_RINGS_S = 90.0  # they are the user's files; it ends by itself before, if it can
 TIDY_MARGIN_S = 5.0  # compaction ends by itself so long before the finisher is ended
 
 
@@ -86,17 +88,30 @@ class Finisher:
             node_folder = child_folder(job_folder, self.spool.name, str(self.spool.parent))
             try:
                 how = stop_sampler.stop(node_folder, self.config.epilog.sampler_stop_s)
+                unread = self._read_rings()
                 when_sampler_ended()
                 case = read_case(node_folder)
             finally:
                 os.close(node_folder)
             missing = () if how == stop_sampler.ENDED else (how,)
-            self._deliver(case, (*missing, *self._seal()))
+            self._deliver(case, (*missing, *unread, *self._seal()))
             remove_spool(job_folder, self.spool)
         self._analyse(case)
 
     def _left_s(self) -> float:
         return max(1.0, self.deadline - time.monotonic())
+
+    def _read_rings(self) -> tuple[str, ...]:
+        """After a sampler that was killed, and before the rings go: what it had not read yet."""
+        if ended_by_itself(self.spool):
+            return ()
+        argv = [sys.executable, "-I", "-m", "slurm_io.epilog.leftover", str(self.spool)]
+        try:
+            run(argv, min(self._left_s(), READING_RINGS_S), check=True)
+        except HostError as error:
+            self.log.write(f"the hook's rings were not read: {error}")
+            return ("steps in the hook's rings could not be read",)
+        return ()
 
     def _seal(self) -> tuple[str, ...]:
         """Turn streams into Parquet in a child; what could not be sealed is delivered as it is."""
@@ -148,11 +163,15 @@ class Finisher:
     def _analyse(self, case: Case) -> None:
         # Only here: pyarrow takes 0.2 s, which the finisher of an unprofiled job should not pay.
         from slurm_io.epilog.tidy import Tidy
+        from slurm_io.staging.checkpoints import look
 
         store = store_of(case)
         write_reports = analysis_ahead.load(self.config)
+        look.get_ready()
 
         def analyse() -> None:
+            with contextlib.suppress(SlurmIoError, OSError):  # then the report says nobody looked
+                look.look_at_saves(store)
             write_reports(store)
             publish(store, store.with_name(f"{store.name}.txt"))
 

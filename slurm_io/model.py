@@ -49,10 +49,28 @@ class JobIdentity:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> JobIdentity:
-        """The inverse of :meth:`to_dict`; unknown keys are dropped, lists become tuples."""
+        """The inverse of :meth:`to_dict`; unknown keys are dropped, lists become tuples.
+
+        Raises:
+            TypeError: a key is missing or of another type. Users write these files.
+        """
         known = {each.name: data[each.name] for each in fields(cls) if each.name in data}
-        known["nodes"] = tuple(known.get("nodes") or ())
-        return cls(**known)
+        nodes = known.get("nodes") or []
+        if not isinstance(nodes, (list, tuple)) or not all(isinstance(one, str) for one in nodes):
+            raise TypeError("nodes is no list of names")
+        for each in fields(cls):
+            if each.name != "nodes" and each.name in known:
+                _be(each.name, str(each.type), known[each.name])
+        return cls(**{**known, "nodes": tuple(nodes)})
+
+
+def _be(name: str, wanted: str, value: object) -> None:
+    """`wanted`: the annotation of a field of :class:`JobIdentity`."""
+    if value is None and wanted.endswith("None"):
+        return
+    kind = int if wanted.startswith("int") else str
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise TypeError(f"{name} is no {'whole number' if kind is int else 'text'}")
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,11 @@ _FIELDS: dict[str, tuple[str, str, tuple[str, ...]]] = {
         ("idle", "startup_share"),
     ),
     "time.wall_s": ("s", "time the job was watched", ("time", "wall_s")),
-    "time.startup_s": ("s", "before the first step", ("time", "startup_s")),
+    "time.startup_s": (
+        "s",
+        "from the first sight of a rank, imports done, to its first batch",
+        ("time", "startup_s"),
+    ),
     "time.training_s": ("s", "training time", ("time", "training_s")),
     "time.steps": ("", "training steps", ("time", "steps")),
     "time.step_p50_s": ("s", "median step", ("time", "step_p50_s")),

@@ -244,6 +244,21 @@ class Thresholds:
     padding_share: float = _key(
         0.3, Setting("of the tokens of a batch, padding", "packing is worth it", "share", 0, 1)
     )
+    alike_nodes: int = _key(
+        2, Setting("nodes that fail a check alike, by chance", "three share a cause", "count", 1)
+    )
+    alike_share: float = _key(
+        0.05,
+        Setting("or this share of the nodes that looked", "as checks.blast_share", "share", 0, 1),
+    )
+    verified_age_h: float = _key(
+        24.0,
+        Setting("a copy nobody looked at for so long is old", "a day, as for spares", "h", 0),
+    )
+    unfinished_save_s: float = _key(
+        600.0,
+        Setting("a save without its end counts so long after the job", "drains end", "s", 0),
+    )
 
 
 @dataclass(frozen=True)

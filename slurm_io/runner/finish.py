@@ -18,6 +18,7 @@ from slurm_io.runner.child import CommandEnd
 from slurm_io.runner.gather import WAIT_S, gather
 from slurm_io.runner.job_store import write_exit_code
 from slurm_io.runner.place import Place, write_job_file
+from slurm_io.sampler.ended import ended_by_itself
 from slurm_io.store.compacted import is_worthwhile
 
 
@@ -37,6 +38,8 @@ def finish(place: Place, end: CommandEnd, *, report: bool, stayed: int = 0) -> N
 def bring_home(place: Place, missing: tuple[str, ...] = ()) -> bool:
     """Seal the spool, deliver it and remove it; False, with the reason in ``run.log``, when it
     could not be delivered and stays."""
+    if not ended_by_itself(place.spool) and any(place.ring_dir.glob("ring-*")):
+        child(place, "slurm_io.sampler.leftover", str(place.spool))
     child(place, "slurm_io.store.seal", str(place.spool))  # what it cannot seal goes as it is
     delivered = _deliver(place, missing)
     if delivered:
@@ -51,6 +54,7 @@ def _analyse(place: Place, report: bool) -> None:
         if len(place.nodes) > 1:
             write_exit_code(place.store)
         if report:
+            _look_at_saves(place)
             child(place, "slurm_io.analysis.api", str(place.store))
 
     def compact() -> None:
@@ -65,6 +69,12 @@ def _analyse(place: Place, report: bool) -> None:
         gather(place.store, place.node, place.nodes, WAIT_S if report else 0.0, work, compact)
     except (SlurmIoError, OSError) as error:
         _note(place, f"not analysed: {error}")
+
+
+def _look_at_saves(place: Place) -> None:
+    """Whether what the job saved is whole; nothing to do where no hook nor request told of it."""
+    if any(place.store.glob("node=*/events*")) or "ckpt=" in (place.job.comment or ""):
+        child(place, "slurm_io.staging.checkpoints.look", str(place.store))
 
 
 def compact_store(place: Place) -> None:

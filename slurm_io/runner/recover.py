@@ -12,6 +12,8 @@ import contextlib
 import os
 import shutil
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from slurm_io.host.same_process import is_alive
 from slurm_io.runner.job_store import told_by_nodes
 from slurm_io.runner.meeting import MEETING_FILES
 from slurm_io.runner.place import LOCK_FILE, hold, ring_dir_prefix, spool_prefix
+from slurm_io.sampler.leftover import take_over
 from slurm_io.store.deliver import deliver
 from slurm_io.store.files import read_json_if_there
 from slurm_io.store.markers import arrived
@@ -35,12 +38,25 @@ def recover(store: Path) -> list[str]:
     """
     if not _is_own_folder(store):
         return []
-    return [
+    brought = [
         node
         for told in told_by_nodes(store)
         for node, spool in _spools(told)
         if _bring_home(store, node, spool, told)
     ]
+    if brought:
+        _look_at_saves(store)
+    return brought
+
+
+def _look_at_saves(store: Path) -> None:
+    """Whoever killed the run may have torn a checkpoint. Failing means that nobody looked."""
+    subprocess.run(
+        [sys.executable, "-m", "slurm_io.staging.checkpoints.look", str(store)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
 
 
 def _spools(told: dict[str, Any]) -> Iterator[tuple[str, Path]]:
@@ -75,13 +91,23 @@ def _seal_and_deliver(store: Path, node: str, spool: Path, told: dict[str, Any])
     _refuse_while_sampled(store, spool)
     is_new = node not in arrived(store)
     if is_new:
+        unread = _read_rings(spool)
         missing = tuple(f"{name} could not be sealed" for name in seal_spool(spool).failed)
         killed = "slurm-io attach" if spec.get("attached_by") else "slurm-io run"
-        deliver(spool, store, node, clean=False, missing=(f"{killed} was killed", *missing))
+        deliver(spool, store, node, False, (f"{killed} was killed", *unread, *missing))
     if not spec.get("reads_along"):  # the rings of the recording beside us are not ours
         _remove_rings(spec.get("ring_dir"))
     _remove_spool(spool)
     return is_new
+
+
+def _read_rings(spool: Path) -> tuple[str, ...]:
+    """Steps that a killed sampler left in the hook's rings; what could not be done."""
+    try:
+        take_over(spool)
+    except StoreError as error:
+        return (f"steps in the hook's rings could not be read: {error}",)
+    return ()
 
 
 def _refuse_while_sampled(store: Path, spool: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import stat
 from contextlib import suppress
@@ -109,12 +110,21 @@ def read_json(path: Path, max_bytes: int = MAX_JSON_BYTES) -> dict[str, Any]:
     """A JSON object from a file of the store; StoreError names the file when it is none."""
     data = read_regular(path, max_bytes)
     try:
-        obj = json.loads(data)
+        obj = json.loads(data, parse_constant=_refused, parse_float=_finite)
     except (ValueError, RecursionError) as exc:
         raise StoreError(f"{path} is not valid JSON: {exc}") from exc
     if not isinstance(obj, dict):
         raise StoreError(f"{path} holds no JSON object")
     return obj
+
+
+def _refused(name: str) -> float:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _refused(text)
 
 
 def read_json_if_there(path: Path, max_bytes: int = MAX_JSON_BYTES) -> dict[str, Any] | None:

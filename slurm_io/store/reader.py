@@ -28,6 +28,7 @@ from slurm_io.store.small_files import (
     Damage,
     checked_meta,
     damaged,
+    encodable,
     is_known_version,
     read_or_note,
     read_small_files,
@@ -76,7 +77,8 @@ class NodeStore:
 class JobStore:
     """A whole job. `job` is None when no file of the store says which job it is about.
 
-    `nodes_expected` are the nodes the job ran on as far as known, `extra` is ``job.json``, and
+    `nodes_expected` are the nodes the job ran on as far as known, `extra` is ``job.json``,
+    `checkpoints` is ``checkpoints.json`` (None: nobody looked at what the job saved), and
     `damage` what could not be read of the files that are no node's.
     """
 
@@ -86,6 +88,7 @@ class JobStore:
     nodes_expected: tuple[str, ...]
     extra: dict[str, Any]
     damage: list[Damage] = field(default_factory=list)
+    checkpoints: dict[str, Any] | None = None
 
     def table(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:
         """As :meth:`NodeStore.table` over all nodes, by node, with a last column ``node``."""
@@ -127,7 +130,7 @@ def open_job(path: Path) -> JobStore:
 def _open(path: Path) -> JobStore:
     names = _names(path)
     damage: list[Damage] = []
-    told = read_or_note(path / "job.json", damage)
+    told = encodable(read_or_note(path / "job.json", damage))
     is_sound = told is not None and is_known_version(path / "job.json", told, damage)
     extra = told if told is not None and is_sound else {}
     if _is_node_folder(names):
@@ -145,7 +148,8 @@ def _open(path: Path) -> JobStore:
     job = _job(path, extra, nodes, damage)
     by_name = {node.node: node for node in sorted(nodes, key=lambda node: node.node)}
     expected = _expected(path, extra, job, by_name, damage)
-    return JobStore(path, job, by_name, expected, extra, damage)
+    saved = encodable(read_or_note(path / "checkpoints.json", damage))
+    return JobStore(path, job, by_name, expected, extra, damage, saved)
 
 
 def _known(name: str) -> Table:
@@ -194,6 +198,7 @@ def _compacted_node(
     if line is None:
         noted.append({**damaged("meta.json", damage or "it has no line"), "file": FACTS})
         line = {}
+    line = encodable(line) or {}
     meta = checked_meta(path / FACTS, line.get("meta") or {}, noted)
     return NodeStore(
         node=node,

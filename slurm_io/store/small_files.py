@@ -5,6 +5,7 @@ Versions are another matter: what a newer slurm_io wrote may mean something else
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ WITHOUT = {
     "meta.json": "which sources were off, its ranks, loaders and mounts are not known",
     "self.json": "what the profiler itself cost there is not known",
     "checks.json": "what the prolog's checks found there is not known",
+    "checkpoints.json": "whether what the job saved is whole is not known",
     "job.json": "the job's nodes, command and exit code are not known from it",
 }
 """What is missing without each file; the node's tables are read all the same."""
@@ -37,11 +39,12 @@ class SmallFiles:
 def read_small_files(folder: Path) -> SmallFiles:
     """Those of a node's folder. StoreError when a newer slurm_io wrote them."""
     damage: list[Damage] = []
-    meta = checked_meta(folder / "meta.json", read_or_note(folder / "meta.json", damage), damage)
+    told = encodable(read_or_note(folder / "meta.json", damage))
+    meta = checked_meta(folder / "meta.json", told, damage)
     return SmallFiles(
         meta=meta,
         self_cost=read_or_note(folder / "self.json", damage),
-        checks=read_or_note(folder / "checks.json", damage),
+        checks=encodable(read_or_note(folder / "checks.json", damage)),
         damage=tuple(damage),
     )
 
@@ -53,6 +56,16 @@ def read_or_note(path: Path, damage: list[Damage]) -> dict[str, Any] | None:
     except StoreError as exc:
         damage.append(damaged(path.name, str(exc)))
         return None
+
+
+def encodable(told: dict[str, Any] | None) -> dict[str, Any] | None:
+    """`told` with U+FFFD for what JSON can write and UTF-8 cannot hold (lone surrogates)."""
+    text = json.dumps(told, ensure_ascii=False)
+    whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if whole == text:
+        return told
+    found: dict[str, Any] | None = json.loads(whole)
+    return found
 
 
 def checked_meta(path: Path, meta: dict[str, Any] | None, damage: list[Damage]) -> dict[str, Any]:

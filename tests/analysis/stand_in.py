@@ -64,6 +64,7 @@ class StandInStore:
     nodes: dict[str, StandInNode]
     nodes_expected: tuple[str, ...]
     extra: dict[str, Any] = field(default_factory=dict)
+    checkpoints: dict[str, Any] | None = None
 
 
 @dataclass

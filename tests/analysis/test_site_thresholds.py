@@ -28,6 +28,10 @@ RULES = {
     "shared_file_nodes": 16,
     "reread_share": 0.23,
     "padding_share": 0.24,
+    "alike_nodes": 7,
+    "alike_share": 0.26,
+    "verified_age_h": 2.0,
+    "unfinished_save_s": 77.0,
 }
 
 
@@ -61,6 +65,8 @@ def test_every_key_of_the_section_moves_a_threshold() -> None:
     assert (rules.collective.share, rules.loading.seconds) == (0.22, 33)
     assert (rules.eviction.files, rules.cache.reread_share, rules.padding.share) == (5, 0.23, 0.24)
     assert (rules.stripes.file_bytes, rules.stripes.nodes) == (2**31, 16)
+    assert (rules.alike.nodes, rules.alike.share, rules.stale.age_s) == (7, 0.26, 7200)
+    assert rules.saved.unfinished_s == 77
     saves = moved.saves
     assert (saves.node_mtbf_s, saves.possible_bytes_per_s) == (5600 * 3600, 40e9)
     assert set(data) == set(config.Thresholds.__dataclass_fields__)

@@ -360,3 +360,41 @@ def test_only_the_columns_asked_for(sealed: bool, tmp_path: Path) -> None:
     assert some.equals(whole.select(some.schema.names))
     with pytest.raises(StoreError, match="no column stepp"):
         open_job(tmp_path / "n1").table("log", ["stepp"])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"comment": {"a": 1}}, {"gpus_on_node": "8"}, {"gpus_on_node": True}, {"name": 5},
+        {"nodes": {"n1": 1}}, {"nodes": [1]}, {"uid": 0.5}, {"user": None}, {"restart": []},
+    ],
+)  # fmt: skip
+def test_a_job_of_wrong_types_costs_itself(wrong: dict[str, object], tmp_path: Path) -> None:
+    node_folder(tmp_path / "node=n1", [9], True)
+    (tmp_path / "node=n1" / "meta.json").write_text("{}")
+    (tmp_path / "job.json").write_text(json.dumps({"job": {**JOB.to_dict(), **wrong}}))
+    store = open_job(tmp_path)
+    assert store.job is None
+    assert "job is incomplete" in store.damage[0]["reason"]
+    assert next(iter(wrong)) in store.damage[0]["reason"]
+
+
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
+def test_what_is_no_json_number_costs_its_file(number: str, tmp_path: Path) -> None:
+    node_folder(tmp_path / "node=n1", [9], True)
+    (tmp_path / "job.json").write_text(f'{{"exit_code": {number}}}')
+    store = open_job(tmp_path)
+    assert store.extra == {}
+    assert "is no JSON number" in store.damage[0]["reason"]
+
+
+def test_names_that_utf8_cannot_hold_are_replaced(tmp_path: Path) -> None:
+    """A mount of bytes that are no UTF-8, or an attack: no table and no report can hold it."""
+    node_folder(tmp_path / "node=n1", [9], True)
+    (tmp_path / "node=n1" / "meta.json").write_text(
+        '{"mounts": [{"mount": "/\\udcff\\ud83d\\ude00"}]}'
+    )
+    (tmp_path / "job.json").write_text('{"command": ["\\ud800"]}')
+    store = open_job(tmp_path)
+    assert store.nodes["n1"].meta["mounts"] == [{"mount": "/\ufffd\U0001f600"}]
+    assert store.extra["command"] == ["\ufffd"]
