@@ -10,6 +10,7 @@ from slurm_io.analysis.by_stacks import names_of
 from slurm_io.analysis.devices import went_back
 from slurm_io.analysis.facts import sources_of, whole
 from slurm_io.analysis.inputs import NodeView
+from slurm_io.analysis.leftover import how_it_ended, leftover
 from slurm_io.analysis.log_check import LogCheck
 from slurm_io.analysis.outside import is_attached, outside, ranks_told
 from slurm_io.analysis.picture import Picture
@@ -53,6 +54,7 @@ def coverage(
                 Missing(what, why)
                 for what, why in (*unseen(store), *went_back(store), *slowed(store))
             ),
+            *(Missing(what, why) for what, why in leftover(store)),
             *_hook(picture),
             *(Missing(what, why) for what, why in picture.tables.damage),
             *unanswered(answers),
@@ -102,9 +104,12 @@ def _node(view: NodeView) -> list[Missing]:
     found = [Missing(f"node {view.node}", _damage(item)) for item in view.damage]
     meta = view.meta
     if not meta and not _is_told(view):
-        return [*found, Missing(f"node {view.node}", "meta.json is missing or damaged")]
+        why = "meta.json is missing or damaged"
+        if view.self_cost is None:
+            why = "meta.json and self.json are missing: no room for its sampler to write there?"
+        return [*found, Missing(f"node {view.node}", why)]
     if meta.get("clean_end") is False:
-        why = meta.get("end_reason") or "the sampler was killed, the last 2 s may be missing"
+        why = meta.get("end_reason") or how_it_ended(view)
         found.append(Missing(f"node {view.node}", f"did not end cleanly: {why}"))
     dropped = (view.self_cost or {}).get("dropped_rows")
     if isinstance(dropped, int) and dropped > 0:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import time
 
 from slurm_io.runner.child import END_SIGNALS, CommandEnd
@@ -15,16 +14,11 @@ LATECOMERS_S = 3.0  # tasks of a step start together, their interpreters not qui
 HURRY_S = 10.0  # well under Slurm's KillWait (30 s by default), after which nothing is delivered
 
 
-def see_out(
-    meeting: Meeting,
-    step: Step,
-    began_s: float,
-    end: CommandEnd,
-    sampler: subprocess.Popen[bytes],
-) -> int:
+def see_out(meeting: Meeting, step: Step, began_s: float, end: CommandEnd) -> int:
     """Wait for the followers; how many stayed behind. Signals of PASSED_ON must be blocked.
 
-    As long as they need, with two exceptions. After a signal that means the end, because Slurm
+    As long as they need, and without a sampler too: their rings are read at the end. With two
+    exceptions. After a signal that means the end, because Slurm
     kills soon. And after a failure of our own command: srun and launchers like it learn of the
     failure only by our exit, and the other tasks may hang until they do.
     """
@@ -36,7 +30,7 @@ def see_out(
                 return 0
         told = signal.sigtimedwait(END_SIGNALS, POLL_S)
         is_late = until_s is not None and time.monotonic() > until_s
-        if told is not None or is_late or sampler.poll() is not None:
+        if told is not None or is_late:
             meeting.close()
             return meeting.followers()
 

@@ -80,7 +80,7 @@ def _record(options: RunOptions, meeting: Meeting | None) -> CommandEnd:
         _release_pipes()
         stayed = 0
         if meeting is not None and place.step is not None:
-            stayed = see_out(meeting, place.step, began_s, end, launched.sampler)
+            stayed = see_out(meeting, place.step, began_s, end)
         stop(launched.sampler)
         with contextlib.suppress(SlurmIoError, OSError):  # the exit code is the command's
             finish(place, end, report=options.report, stayed=stayed)

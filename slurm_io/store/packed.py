@@ -36,6 +36,21 @@ def repeated(column_type: str, value: float | None, n_rows: int) -> PackedColumn
     return PackedColumn(data, bytes(n_rows) if value is None else b"")
 
 
+def unpacked(column_types: Sequence[str], block: PackedRows) -> list[tuple[object, ...]]:
+    """The same rows as tuples: for whoever has to look at each, and has the time."""
+    values = [
+        struct.unpack(f"={block.n_rows}{_CODES[column_type]}", column.data)
+        for column_type, column in zip(column_types, block.columns, strict=True)
+    ]
+    cells = [
+        [value if ok else None for value, ok in zip(numbers, column.valid, strict=True)]
+        if column.valid
+        else numbers
+        for numbers, column in zip(values, block.columns, strict=True)
+    ]
+    return list(zip(*cells, strict=True))
+
+
 def encoded(column_types: Sequence[str], blocks: Sequence[PackedRows]) -> tuple[int, list[Encoded]]:
     """Number of rows, and the columns of all blocks one after the other, as one batch has them."""
     lengths = [block.n_rows for block in blocks]

@@ -64,7 +64,7 @@ def seal_spool(spool: Path, wait_s: float = 0.0) -> SealResult:
     Raises StoreError when the folder cannot be used at all or is being sealed by another process.
     """
     result = SealResult()
-    with _alone_in(spool, wait_s):
+    with alone_in(spool, wait_s):
         _number_streams(spool, result)
         _remove_leftovers(spool, writer_lives=bool(result.live))
         for part in list_parts(spool):
@@ -77,7 +77,7 @@ def seal_spool(spool: Path, wait_s: float = 0.0) -> SealResult:
 
 
 @contextmanager
-def _alone_in(spool: Path, wait_s: float) -> Iterator[None]:
+def alone_in(spool: Path, wait_s: float) -> Iterator[None]:
     """Hold the folder's lock; the kernel frees it however the process ends."""
     try:
         fd = os.open(spool, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

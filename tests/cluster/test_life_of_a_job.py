@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 from pathlib import Path
 
@@ -68,6 +70,33 @@ def test_two_nodes_come_together_in_one_report(cluster: HookedCluster) -> None:
     assert count(report["coverage"]["ranks_seen"]) == 2
     assert sorted(open_job(run.store()).nodes) == ["t1", "t2"]
     nothing_left(cluster, run)
+
+
+def kill_the_sampler(cluster: HookedCluster, run: Run, node: str) -> None:
+    """Once it has written steps."""
+    deadline = time.monotonic() + 30
+    while not (found := list((cluster.root / "spool").glob(f"*/{run.job}.0/{node}/steps.arrows"))):
+        assert time.monotonic() < deadline, cluster.hooks_log
+        time.sleep(0.1)
+    claim = json.loads((found[0].parent / "sampler.pid").read_text())
+    os.kill(claim["pid"], signal.SIGKILL)
+
+
+def test_a_killed_sampler_costs_no_step(cluster: HookedCluster) -> None:
+    run = cluster.submit(train(10, "srun"), nodes=2)
+    assert run.wait("RUNNING") == "RUNNING"
+    kill_the_sampler(cluster, run, "t1")
+    assert run.wait() == "COMPLETED"
+    run.report()
+    nothing_left(cluster, run)  # both nodes have delivered
+    nodes = open_job(run.store()).nodes
+    assert nodes["t1"].meta["clean_end"] is False
+    assert nodes["t2"].meta["clean_end"] is True
+    assert "leftover" not in nodes["t2"].meta
+    for name in ("t1", "t2"):
+        rows = nodes[name].table("steps", ["batch"])
+        assert rows["batch"].to_pylist() == list(range(rows.num_rows))
+        assert (rows["mono_ns"][-1].as_py() - rows["mono_ns"][0].as_py()) / 1e9 > 9
 
 
 def test_a_requeued_job_has_a_report_for_each_of_its_runs(cluster: HookedCluster) -> None:

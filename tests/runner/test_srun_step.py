@@ -95,6 +95,23 @@ def test_a_follower_that_outlives_the_leaders_command_is_seen_to_its_end(step: F
     assert step.told("node=n1/meta.json")["end_reason"] in ("told to stop", "job ended")
 
 
+def test_a_killed_sampler_costs_no_step_of_a_follower(step: FakeStep) -> None:
+    leader = led(step, 0, "sleep", "1.5")
+    follower = step.start_rank(1, 6.0)
+    with all_ended(leader, follower):
+        (spool,) = (step.folder / "tmp").glob("slurm-io-spool-*")
+        until((spool / "sampler.pid").exists)
+        until(lambda: any(list(folder.glob("ring-*")) for folder in step.meetings()))
+        os.kill(json.loads((spool / "sampler.pid").read_text())["pid"], signal.SIGKILL)
+        assert follower.wait(timeout=60) == 0
+        assert leader.wait(timeout=60) == 0
+    (rank,) = step.told("node=n1/meta.json")["ranks"]
+    assert (rank["last_ts_ns"] - rank["first_ts_ns"]) / 1e9 > 5.5
+    batches = open_job(step.store).table("steps", ["batch"])["batch"].to_pylist()
+    assert batches == list(range(len(batches)))
+    assert step.told("DONE.n1")["missing"] == []
+
+
 def test_a_leader_that_outlives_its_followers_goes_on(step: FakeStep) -> None:
     leader = step.start_rank(0, 4.0, code=0)
     until(lambda: any((folder / "open").exists() for folder in step.meetings()))
