@@ -44,7 +44,6 @@ from slurm_io.records import dataclass
 
 if TYPE_CHECKING:
     from slurm_io.staging.datasets import Place
-    from slurm_io.staging.verify.model import VerifyAnswer
     from slurm_io.staging.verify.on_node import Looked
 
 _LISTED_MAX = 20
@@ -165,7 +164,7 @@ def _judge(context: CheckContext, place: Place, looked: Looked) -> CheckResult:
         kind="job" if absent is None else "node",
         text=_words(context, place, looked, absent),
         subject=place.name,
-        facts=_facts(place, answer),
+        facts=_facts(place, looked, absent),
         not_looked_at=tuple(dict.fromkeys((*looked.notes, *answer.not_looked_at))),
         commands=() if answer.answer == "OK" else (_remedy(place, looked),),
     )
@@ -245,11 +244,39 @@ def _command(place: Place) -> str:
     return f"slurm-io dataset verify {place.name} --tier {place.tier}"
 
 
-def _facts(place: Place, answer: VerifyAnswer) -> dict[str, Any]:
+def _facts(place: Place, looked: Looked, absent: str | None) -> dict[str, Any]:
+    """What the verify answered, and what the report's rules F11 and F12 go by."""
     from slurm_io.staging.manifest.paths import printable
 
+    answer = looked.answer
     facts = answer.to_dict()
     for name in ("answer", "text", "not_looked_at", "bad_files", "repair", "missing"):
         del facts[name]
     facts["bad_files"] = [f"{bad.why}: {printable(bad.path)}" for bad in answer.bad_files]
-    return {"path": printable(place.path), "tier": place.tier, **facts}
+    return {
+        "path": printable(place.path),
+        "tier": place.tier,
+        **facts,
+        "folder_missing": answer.missing,
+        "absent_mount": None if absent is None else printable(absent),
+        "described": looked.described,
+        "record": _record_facts(looked),
+    }
+
+
+def _record_facts(looked: Looked) -> dict[str, Any] | None:
+    """What the node's record says; None without one that was made here. `age_s`: since its verify
+    by this node's clock, None when there was none."""
+    import time
+
+    record = looked.record
+    if record is None or looked.answer.record_problem is not None:
+        return None
+    verified_ns = record.verified_ns
+    is_known = 0 < verified_ns < 1 << 62
+    return {
+        "content_id": record.content_id,
+        "state": record.state,
+        "level": record.level,
+        "age_s": (time.time_ns() - verified_ns) / 1e9 if is_known else None,
+    }

@@ -84,6 +84,15 @@ def test_a_node_without_anything_is_not_proven() -> None:
     report = check(StandInStore(None, {"n1": StandInNode("n1", {})}, ("n1",)))
     assert report["verdict"] == "not-proven"
     assert report["coverage"]["hook"] == "off"
+    [why] = [one["reason"] for one in report["coverage"]["missing"] if one["source"] == "node n1"]
+    assert "no room for its sampler" in why
+
+
+def test_a_node_that_lost_its_meta_file_only_is_damaged() -> None:
+    store = Job([train(one_rank(), 300, 0.05, lambda k: (0.05, "storage"))]).store()
+    store.nodes["n1"].meta.clear()
+    store.nodes["n1"].self_cost = {"cpu_s": 1.0}
+    report = check(store)
     assert {"source": "node n1", "reason": "meta.json is missing or damaged"} in report["coverage"][
         "missing"
     ]

@@ -28,6 +28,8 @@ def write_store(folder: Path, store: StandInStore) -> Path:
     assert store.job is not None
     job = {"schema": 1, "job": store.job.to_dict(), "nodes_expected": list(store.nodes_expected)}
     (folder / "job.json").write_text(json.dumps({**job, **store.extra}))
+    if store.checkpoints is not None:
+        (folder / "checkpoints.json").write_text(json.dumps(store.checkpoints))
     for name, node in store.nodes.items():
         inside = folder / f"node={name}"
         inside.mkdir()

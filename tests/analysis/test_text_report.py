@@ -13,6 +13,7 @@ from slurm_io.analysis.api import analyse_store
 from slurm_io.analysis.reports.base import FORMATS
 from slurm_io.analysis.reports.text import WIDTH, render, render_for_terminal, render_text
 from tests.analysis.report_shape import problems
+from tests.analysis.rules.stores import HEALTHY_CHECKS
 from tests.analysis.stand_in import Job, one_rank
 
 GOLDEN = Path(__file__).parents[1] / "fixtures" / "analysis"
@@ -54,6 +55,19 @@ def test_one_screen_verdict_first() -> None:
     assert lines[0].startswith("slurm-io: STORAGE")
     assert len(lines) <= 50
     assert [line for line in lines if "$ " not in line and len(line) > WIDTH] == []
+
+
+def test_rules_that_lack_the_same_kind_of_thing_share_a_line() -> None:
+    """No prolog is a word in the line of what was seen; empty tables are one line."""
+    store = slow_job().store()
+    report = analyse_store(store)
+    assert {"rule F11", "rule F14"} <= {one["source"] for one in report["coverage"]["missing"]}
+    text = " ".join(render(report).split())
+    assert "stacks off, checks off" in text
+    assert "rule F11" not in text
+    assert "rule F18, rule F20: no rows of the training in table fsclient, table gpu" in text
+    store.nodes["n1"].checks = {"checks": [dict(HEALTHY_CHECKS[0])]}
+    assert "checks off" not in render(analyse_store(store))
 
 
 def test_colour_only_when_asked() -> None:
@@ -122,3 +136,11 @@ def test_a_run_of_a_moment_has_no_share_of_a_core() -> None:
     assert "of a core" not in render(report)
     report["time"] |= {"wall_s": 60.0}
     assert "105.00% of a core" in render(report)
+
+
+def test_a_job_nobody_told_of_is_no_job_called_none() -> None:
+    report = analyse_store(slow_job().store())
+    report["job"] |= {"id": None, "user": None}
+    text = render(report)
+    assert "job ? (" in text and ", user ?, 1 node" in text
+    assert "None" not in text

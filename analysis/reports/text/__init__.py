@@ -99,7 +99,8 @@ def _headline(report: Mapping[str, Any], width: int) -> list[Line]:
         (f"slurm-io: {word} - {meaning}", f"bold {colour}"),
         *wrapped(_sentence(report["verdict_reason"]), width, ""),
         *wrapped(
-            f"job {job['id']}{name}{restart}, {job['user']}, {size}, {_state(job)}",
+            f"job {job['id'] or '?'}{name}{restart}, {job['user'] or 'user ?'}, {size}, "
+            f"{_state(job)}",
             width, "    ", "dim",
         ),
     ]  # fmt: skip

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
+from slurm_io.analysis.checks import NO_ANSWERS
 from slurm_io.analysis.reports.text.words import Line, or_unknown, percent, some, wrapped
 
 _SHORT_S = 10.0  # starting up is most of what the sampler costs in a shorter run
 _MAX_MISSING = 6
 _MAX_CHECKS = 8
+_EMPTY = re.compile(r"(table \w+) has no rows of the training")
 
 
 def check_lines(checks: list[Mapping[str, Any]], width: int) -> list[Line]:
@@ -40,6 +43,8 @@ def _what(check: Mapping[str, Any]) -> str:
 def coverage_lines(seen: Mapping[str, Any], width: int) -> list[Line]:
     """Which nodes, ranks and sources were seen, and what was not, with the reasons."""
     states = ", ".join(f"{name} {seen[name]}" for name in ("hook", "waits", "gpu", "stacks"))
+    if any(one["reason"] == NO_ANSWERS for one in seen["missing"]):
+        states += ", checks off"
     expected = max(len(seen["nodes_expected"]), len(seen["nodes_seen"]))
     processes = (
         f"seen      nodes {len(seen['nodes_seen'])} of {expected}, ranks {seen['ranks_seen']}, "
@@ -52,7 +57,7 @@ def coverage_lines(seen: Mapping[str, Any], width: int) -> list[Line]:
         lines += wrapped(f"log       {text}", width, " " * 10)
     for text in _log_texts(seen.get("stack_check")):
         lines += wrapped(f"stacks    {text}", width, " " * 10)
-    missing = _by_reason(seen["missing"])
+    missing = _by_reason([one for one in seen["missing"] if one["reason"] != NO_ANSWERS])
     for reason, sources in list(missing.items())[:_MAX_MISSING]:
         lines += wrapped(f"not seen  {some(sources)}: {reason}", width, " " * 10)
     more = len(missing) - _MAX_MISSING
@@ -67,10 +72,16 @@ def _log_texts(log: Mapping[str, Any] | None) -> list[str]:
 
 
 def _by_reason(missing: list[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Reason -> all sources it holds for: three rules without batches are one line."""
+    """Reason -> all sources it holds for: three rules without batches are one line, and so are
+    rules whose tables are empty."""
     grouped: dict[str, list[str]] = {}
+    empty = [found[1] for one in missing if (found := _EMPTY.fullmatch(one["reason"]))]
+    tables = ", ".join(dict.fromkeys(empty))
     for one in missing:
-        grouped.setdefault(one["reason"], []).append(one["source"])
+        reason = one["reason"]
+        if len(empty) > 1 and _EMPTY.fullmatch(reason):
+            reason = f"no rows of the training in {tables}"
+        grouped.setdefault(reason, []).append(one["source"])
     return grouped
 
 

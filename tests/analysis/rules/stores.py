@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from slurm_io.analysis.inputs import StoreView
 from slurm_io.analysis.picture import take_picture
 from slurm_io.analysis.rules.base import RULES, Answer, ask
 from slurm_io.analysis.thresholds import Thresholds
-from tests.analysis.stand_in import EPOCH_NS, NS, Job, Rank, StandInStore, one_rank, train
+from tests.analysis.stand_in import (
+    EPOCH_NS,
+    NS,
+    Job,
+    Rank,
+    StandInNode,
+    StandInStore,
+    one_rank,
+    train,
+)
 
 GIB = 2**30
 Row = dict[str, Any]
@@ -134,11 +143,32 @@ def check(name: str, answer: str = "OK", text: str = "all is well", **more: Any)
             "facts": {}, "policy": "warn", "action": None, "commands": [], **more}  # fmt: skip
 
 
+CONTENT_ID = "c1-" + "a" * 32
+
+
+def dataset(answer: str = "OK", text: str = "2400 files, none bad", **facts: Any) -> Row:
+    """The answer of a node whose copy is local and recorded; `facts` beside these."""
+    record = {"content_id": CONTENT_ID, "state": "ready", "level": 4, "age_s": 3600.0}
+    known = {"tier": "local", "content_id": CONTENT_ID, "level": 2, "files": 2400, "counts": {},
+             "used_record": True, "record_problem": None, "wrong_version": None, "described": None,
+             "folder_missing": False, "absent_mount": None, "record": record}  # fmt: skip
+    return check("dataset", answer, text, facts=known | facts)
+
+
 HEALTHY_CHECKS = (
+    dataset(),
     check("residency", facts={"counts": {"resident": 2400}, "files": 2400}),
     check("layout", facts={"readers": 8, "active_osts": 32, "largest": [
         {"path": "/scratch/c4/0", "size_bytes": 20 * GIB, "osts": 8}], "spread": {}}),
 )  # fmt: skip
+
+
+def checked(by_node: Mapping[str, list[Row]], request: Row | None = None) -> StandInStore:
+    """A job of which only the answers of its prologs are known."""
+    nodes = {name: StandInNode(name, {}) for name in by_node}
+    for name, listed in by_node.items():
+        nodes[name].checks = {"request": request or {}, "checks": listed}
+    return StandInStore(None, nodes, tuple(by_node))
 
 
 def padding_events(steps: list[Row], share: float = 0.05, each: int = 8) -> list[Row]:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -344,6 +345,49 @@ def test_the_node_is_to_blame_only_for_a_configured_mount_that_is_absent(
     there = proc_with_mounts(tmp_path / "there", data=(point, "xfs"))
     assert one(bench, tables=tables, proc_root=there).kind == "job"
     assert one(bench).kind == "job"
+
+
+def test_the_facts_say_what_is_missing(bench: Bench, tmp_path: Path) -> None:
+    """The report's rules go by them; texts are for people."""
+    whole = one(bench).facts
+    assert (whole["folder_missing"], whole["absent_mount"], whole["described"]) == (
+        False, None, None,
+    )  # fmt: skip
+    FAULTS["nothing there"].apply(bench)
+    gone = one(bench).facts
+    assert (gone["folder_missing"], gone["record"]) == (True, None)
+    tables = {"check": {"mounts": {"required": [os.fspath(tmp_path)]}}}
+    absent = one(bench, tables=tables, proc_root=proc_with_mounts(tmp_path / "none")).facts
+    assert absent["absent_mount"] == f"'{tmp_path}'"
+
+
+def test_the_facts_tell_the_record_and_how_old_its_proof_is(bench: Bench) -> None:
+    bench.keep_record()
+    record = one(bench).facts["record"]
+    age_s = record.pop("age_s")
+    assert 0 <= age_s < 600
+    content_id = bench.manifest.header.content_id
+    assert record == {"content_id": content_id, "state": "ready", "level": 4}
+    day_ago_ns = time.time_ns() - 86_400 * 10**9
+    bench.change_record(verified_ns=day_ago_ns)
+    assert 86_400 <= one(bench).facts["record"]["age_s"] < 87_000
+    for never in (0, -1, 1 << 70):
+        bench.change_record(verified_ns=never, state="copied")
+        assert one(bench, settings_of(bench, level=1)).facts["record"]["age_s"] is None
+
+
+def test_a_record_made_elsewhere_tells_nothing(bench: Bench) -> None:
+    bench.keep_record()
+    bench.change_record(machine=Machine("f" * 32, "n9"))
+    facts = one(bench).facts
+    assert facts["record"] is None
+    assert "n9" in facts["record_problem"]
+
+
+def test_the_facts_name_the_version_that_the_manifest_describes_instead(bench: Bench) -> None:
+    facts = asked(bench, OTHER).facts
+    assert facts["described"] == bench.manifest.header.content_id
+    assert (facts["content_id"], facts["wrong_version"]) == (OTHER, None)
 
 
 def test_a_path_the_user_chose_never_blames_the_node(bench: Bench, tmp_path: Path) -> None:
