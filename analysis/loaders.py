@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from slurm_io.analysis.facts import mapping
+from slurm_io.analysis.facts import mapping, whole
 from slurm_io.analysis.picture import Picture
 
 
@@ -32,7 +32,7 @@ def training_loaders(picture: Picture) -> list[TrainingLoader]:
     for node, view in sorted(picture.store.nodes.items()):
         told = view.meta.get("loaders")
         for one in map(mapping, told if isinstance(told, list) else ()):
-            count = batches.get((node, one.get("pid"), one.get("id")))
+            count = batches.get((node, whole(one.get("pid")), whole(one.get("id"))))
             if count is not None:
                 found.append(TrainingLoader(node, count, one))
     return found

@@ -75,10 +75,16 @@ def lines(found: Catalogue) -> list[str]:
     for one in found.entries:
         shown.append(f"{one.code}  {one.title}")
         shown += [
-            f"       {each.key} {each.value:g}{' ' if each.unit else ''}{each.unit} ({each.source})"
+            f"       {each.key} {_exact(each.value)}{' ' if each.unit else ''}{each.unit} "
+            f"({each.source})"
             for each in one.thresholds
         ]
     return shown
+
+
+def _exact(value: float) -> str:
+    """No digit of a whole number is left out."""
+    return str(int(value)) if value == int(value) else f"{value:g}"
 
 
 def page_of(code: str, site: config.Config) -> dict[str, str]:

@@ -193,3 +193,10 @@ def test_the_state_folder_may_hold_the_nodes_name(path: str) -> None:
 def test_the_state_folder_depends_on_no_job(path: str) -> None:
     with pytest.raises(ConfigError, match="%N, %n, %h and %%"):
         parse({"state_dir": path})
+
+
+@pytest.mark.parametrize("text", ["x = " + "1" * 5000, "x = " + "[" * 100_000])
+def test_what_toml_can_say_and_python_cannot_read_is_one_line(text: str, tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text(text)
+    with pytest.raises(ConfigError, match=r"c.toml: not valid TOML"):
+        load(str(tmp_path / "c.toml"))

@@ -15,6 +15,7 @@ COMPARISON_SCHEMA = 1
 CONFIDENCE = 0.95
 FIRST = ("item_mean", "step_mean")
 _MOST_EPOCHS = 4
+_MOST_MISSING = 4
 METHOD = (
     "errors from slices of each run (batch means, neighbours' dependence included); confidence "
     f"{CONFIDENCE:.0%} for all tested figures together; the smallest difference that could have "
@@ -79,7 +80,8 @@ def _verdict(judged: list[Judged]) -> tuple[str, str]:
         return word, f"{first.figure.label} of B takes {times} {more}"
     other = [one.figure.label for one in tested if one.difference and one.difference.proven]
     if other:
-        return "differs", f"no difference of the mean step proven, but of: {', '.join(other)}"
+        mean = "no difference of the mean step is proven" if first else "no mean step was compared"
+        return "differs", f"{mean}, but what differs is: {', '.join(other)}"
     if first is None or first.difference is None:
         return "no-difference-proven", "no tested figure differs beyond its noise"
     least = max(first.difference.smallest, first.difference.least)
@@ -120,6 +122,9 @@ def _change(change: Change) -> dict[str, Any]:
 
 def _notes(a: Side, b: Side, differ: list[Change], verdict: str) -> list[str]:
     notes = []
+    if _is_same_place(a.path, b.path):
+        notes.append("A and B are one and the same store")
+    notes += [*_not_seen("A", a, b), *_not_seen("B", b, a)]
     counts = (a.report["job"]["ranks"], b.report["job"]["ranks"])
     if counts[0] != counts[1]:
         notes.append(
@@ -137,6 +142,26 @@ def _notes(a: Side, b: Side, differ: list[Change], verdict: str) -> list[str]:
     if verdict in ("slower", "faster", "differs") and not differ:
         notes.append("no recorded setting changed: look at nodes, other jobs, caches, the code")
     return notes
+
+
+def _is_same_place(a: str, b: str) -> bool:
+    try:
+        return Path(a).samefile(b)
+    except OSError:
+        return False
+
+
+def _not_seen(name: str, side: Side, other: Side) -> list[str]:
+    """Sources that are missing on one side only: what rests on them is no fair comparison."""
+    theirs = {one["source"] for one in other.report["coverage"]["missing"]}
+    missing = [
+        f"not seen in {name} only: {one['source']}: {one['reason']}"
+        for one in side.report["coverage"]["missing"]
+        if one["source"] not in theirs and not one["source"].startswith("rule ")
+    ]
+    left_out = len(missing) - _MOST_MISSING
+    more = [f"not seen in {name} only: {left_out} more sources"] if left_out > 0 else []
+    return [*missing[:_MOST_MISSING], *more]
 
 
 def _figure(one: Judged) -> dict[str, Any]:

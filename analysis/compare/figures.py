@@ -207,8 +207,8 @@ def _shares(a: Side, b: Side) -> list[Figure]:
         Figure(
             f"{name}_share", label, "share", "training GPU time",
             _share(a.hook, name), _share(b.hook, name), None, why,
-            # Which waits were storage's is known from samples: an error all slices have in common.
-            (a.storage_half / _Z95, b.storage_half / _Z95) if name == "storage" else (0.0, 0.0),
+            # Which waits were storage's is known from samples, or not: in common to all slices.
+            (a.storage_off / _Z95, b.storage_off / _Z95) if name == "storage" else (0.0, 0.0),
         )
         for name, label in _SHARES
     ]  # fmt: skip

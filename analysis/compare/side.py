@@ -15,6 +15,7 @@ from typing import Any
 
 import polars as pl
 
+from slurm_io.analysis.bounds import Range
 from slurm_io.analysis.compare.latencies import Latency, read_latencies
 from slurm_io.analysis.compare.settings import Settings, read_settings
 from slurm_io.analysis.log_series import LogSeries, main_series
@@ -33,8 +34,9 @@ class Side:
     """`hook` and `log` are None where that clock told of no steps; `log_source` names the log's.
 
     `items`: items of a rank's step (batch size times batches a step), None where not known.
-    `is_stepped`: steps are optimizer steps, not batches. `storage_half`: half of the range of the
-    share lost to reads that the report gives; it holds what sampling the causes leaves open.
+    `is_stepped`: steps are optimizer steps, not batches. `storage_off`: how far the
+    share lost to reads may be from the value that the report gives, to the farther end of its
+    range; it holds what sampling leaves open and waits whose cause nobody saw.
     """
 
     path: str
@@ -47,7 +49,7 @@ class Side:
     items: float | None
     batches_a_step: float | None
     is_stepped: bool
-    storage_half: float
+    storage_off: float
 
 
 def read_side(path: Path, thresholds: Thresholds) -> Side:
@@ -78,8 +80,12 @@ def side_of(path: str, picture: Picture) -> Side:
         items=None if size is None or batches is None else size * batches,
         batches_a_step=batches,
         is_stepped=all(process.stepped for process in picture.timeline.processes),
-        storage_half=(picture.data_storage.high - picture.data_storage.low) / 2,
+        storage_off=_farther(picture.data_storage),
     )
+
+
+def _farther(told: Range) -> float:
+    return max(told.high - told.value, told.value - told.low)
 
 
 def _hook_steps(picture: Picture) -> pl.DataFrame | None:

@@ -22,7 +22,7 @@ def compute(
     )  # fmt: skip
     base = (
         f"M = {node_mtbf_h:g} h of a node / {nodes}" if known
-        else "M of the job is not known: a table"
+        else "how often a node fails is not known (--node-mtbf): a table for the whole job"
     )  # fmt: skip
     return {
         "cost_s": cost_s,

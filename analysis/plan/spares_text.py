@@ -8,6 +8,7 @@ from typing import Any
 
 from slurm_io.analysis.plan.spares import WEEK_H, economics, failures_per_week, need
 
+_ROUNDS_UP = 0.99995
 USUAL_COVERS_H = (3.0, 24.0, 72.0, WEEK_H, 2 * WEEK_H)
 
 
@@ -99,12 +100,16 @@ def render(found: dict[str, Any]) -> str:
         f"{found['nodes']} nodes x {found['rate']:g} failures per node and week "
         f"({found['rate_base']}) = {found['failures_per_week']:.3g} a week"
         + (f", one in {found['job_mtbf_h']:.3g} h" if found["job_mtbf_h"] else ""),
-        f"{rule}{found['confidence']:.2%}, failures at random: {_model(found)}",
+        f"{rule}{_asked(found['confidence'])}, failures at random: {_model(found)}",
     ]
     lines += [_need_line(one) for one in found["needs"]]
     for one in found["economics"]:
         lines += _option_lines(one, found["failures_per_week"])
     return "\n".join(lines)
+
+
+def _asked(confidence: float) -> str:
+    return f"{confidence:.2%}" if confidence < _ROUNDS_UP else f"{confidence * 100:.12g}%"
 
 
 def _model(found: dict[str, Any]) -> str:
@@ -113,11 +118,17 @@ def _model(found: dict[str, Any]) -> str:
     return f"negative binomial, variance {found['dispersion']:g} times the mean"
 
 
+def _nearly_sure(one: dict[str, Any]) -> str:
+    """Rounded to 100 % only where no failure is expected."""
+    is_rounded_up = one["covered_share"] >= _ROUNDS_UP and one["expected"] > 0
+    return "more than 99.99%" if is_rounded_up else f"{one['covered_share']:.2%}"
+
+
 def _need_line(one: dict[str, Any]) -> str:
     word = "spare" if one["spares"] == 1 else "spares"
     return (
         f"covered again within {hours(one['cover_h'])}: {one['spares']} {word} "
-        f"({one['expected']:.2f} failures expected; enough in {one['covered_share']:.2%} of cover "
+        f"({one['expected']:.2f} failures expected; enough in {_nearly_sure(one)} of cover "
         f"times; a further failure in {one['second_share']:.1%} of them)"
     )
 

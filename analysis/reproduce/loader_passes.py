@@ -2,7 +2,8 @@
 
 The program runs as ever until it iterates a DataLoader that looks like the recorded one. That
 loader is taken, timed with a sleep instead of the step, and the program ends there: nothing is
-trained and nothing is saved. Under a launcher such as torchrun it runs as the only rank.
+trained and nothing is saved. It ends as well before a first step of an optimizer: then no loader of
+its was like the recorded one. Under a launcher such as torchrun it runs as the only rank.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ def inside(order_text: str) -> None:
         return start(self)
 
     loader_class.__iter__ = taken
+    end_before_training(order)
     sys.argv = [name, *arguments]
     if is_module:
         sys.path.insert(0, os.getcwd())
@@ -74,6 +76,20 @@ def inside(order_text: str) -> None:
     else:
         sys.path.insert(0, os.path.dirname(os.path.abspath(name)))
         runpy.run_path(name, run_name="__main__")
+
+
+def end_before_training(order: Dict[str, Any]) -> None:
+    """A program whose loader was not taken must not train on; torch before 2.1 has no such hook."""
+    try:
+        from torch.optim.optimizer import register_optimizer_step_pre_hook
+    except ImportError:
+        return
+
+    def end(*_arguments: Any) -> None:
+        reason = "the program was to train a step before a DataLoader like the recorded one started"
+        leave(order, {name: {"reason": reason} for name in order["passes"]})
+
+    register_optimizer_step_pre_hook(end)
 
 
 def program(command: Sequence[str]) -> Tuple[bool, str, List[str]]:
@@ -125,13 +141,18 @@ def type_name(value: object) -> str:
 
 
 def run(loader: Any, order: Dict[str, Any]) -> NoReturn:
-    """Both passes, the result file, the end."""
+    """Both passes, then the end."""
     recipe = order["recipe"]
     results: Dict[str, Result] = {}
     if "b" in order["passes"]:
         results["b"] = guarded(time_loader, loader, recipe)
     if "c" in order["passes"]:
         results["c"] = guarded(lambda: time_loader(over_memory(loader, recipe), recipe))
+    leave(order, results)
+
+
+def leave(order: Dict[str, Any], results: Dict[str, Result]) -> NoReturn:
+    """Write the results and end."""
     with open(order["result"], "w") as file:
         json.dump(results, file)
     sys.stdout.flush()

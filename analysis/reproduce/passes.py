@@ -23,11 +23,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from plain_passes import (  # type: ignore[import-not-found]  # beside this file, where it is run
-    MISSING,
-    plain_reads,
-    unknown,
-)
+from plain_passes import plain_reads, unknown  # type: ignore[import-not-found]  # beside this file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,14 +49,8 @@ def main(argv: List[str]) -> int:
         recipe["steps"] = options.steps
     if options.command:
         recipe["command"] = options.command
-    elif os.geteuid() == 0 and not options.trust and not unknown(recipe["command"]):
-        # A store is its user's own: whoever wrote it chose this command.
-        recipe["command"] = MISSING
-        print(
-            "not run as root: the job's recorded program; run this as the job's user, or look at "
-            "recipe.json and add --trust",
-            file=sys.stderr,
-        )
+    else:
+        recipe["refused"] = why_refused(recipe, options.trust)
     if unknown(recipe["compute_s"]):
         print("recipe.json: compute_s is MISSING: fill in the seconds of a step without its waits")
         return 2
@@ -83,6 +73,25 @@ def main(argv: List[str]) -> int:
     return 0 if any("wait_share" in each for each in results.values()) else 2
 
 
+def why_refused(recipe: Recipe, is_trusted: bool) -> str:
+    """Why the recorded program is not run; empty where it may be, or where there is none."""
+    if unknown(recipe["command"]):
+        return ""
+    look = "read its command in recipe.json, then add --trust, or give a program after --"
+    owner = recipe.get("store_owner")
+    if os.geteuid() == 0 and not is_trusted:
+        return f"the recorded program is not run as root: run this as the job's user; or {look}"
+    if owner is not None and owner != os.geteuid() and not is_trusted:
+        # Whoever wrote the store chose this command.
+        return f"the recorded program is not run: the store is another user's ({owner}): {look}"
+    if unknown(recipe["workers"]):
+        return (
+            "the job's store describes no torch DataLoader, so its program would train to its end: "
+            "give a program that has one after --"
+        )
+    return ""
+
+
 def parse(argv: List[str]) -> argparse.Namespace:
     """The command line; what follows ``--`` is the job's program."""
     parser = argparse.ArgumentParser(
@@ -92,7 +101,11 @@ def parse(argv: List[str]) -> argparse.Namespace:
     parser.add_argument("--steps", type=int, help="batches of each pass")
     parser.add_argument("--passes", default="abc", help="which of them (default abc)")
     parser.add_argument("--json", action="store_true", help="the results as JSON")
-    parser.add_argument("--trust", action="store_true", help="as root: run the recorded program")
+    parser.add_argument(
+        "--trust",
+        action="store_true",
+        help="run the recorded program as root too, or of another user's store",
+    )
     parser.add_argument("command", nargs="*", help="the job's script and its arguments, after --")
     return parser.parse_args(argv)
 
@@ -125,6 +138,8 @@ def guarded_loader(recipe: Recipe, passes: str) -> Dict[str, Result]:
 
 def loader_results(recipe: Recipe, wanted: List[str]) -> Dict[str, Result]:
     """Run the job's program until its loader starts, see loader_passes.py."""
+    if recipe.get("refused"):
+        raise ValueError(recipe["refused"])
     if unknown(recipe["command"]):
         raise ValueError("the job's program is not known: give it after --, script first")
     with tempfile.TemporaryDirectory() as folder:

@@ -30,7 +30,10 @@ _LISTED, _SHUFFLED = 0.8, 0.65
 
 @dataclass(frozen=True)
 class Recipe:
-    """recipe.json. Seconds, of one rank; None or a text beginning with MISSING = not known."""
+    """recipe.json. Seconds, of one rank; None or a text beginning with MISSING = not known.
+
+    `store_owner`: user id of who wrote the store, and with it `command`.
+    """
 
     schema: int
     job: str | None
@@ -51,6 +54,7 @@ class Recipe:
     ranks_on_a_node: int | None
     world_size: int | None
     wait_share: float | None
+    store_owner: int | None
     not_recorded: dict[str, str]
 
     def to_dict(self) -> dict[str, Any]:
@@ -58,7 +62,7 @@ class Recipe:
         return asdict(self)
 
 
-def read_recipe(picture: Picture) -> Recipe:
+def read_recipe(picture: Picture, store_owner: int | None = None) -> Recipe:
     """Of the rank that trained longest and the loader that gave it most batches."""
     loader = _main_loader(picture)
     paths = _paths(picture)
@@ -94,6 +98,7 @@ def read_recipe(picture: Picture) -> Recipe:
         ranks_on_a_node=_ranks_on_a_node(picture),
         world_size=_world_size(picture),
         wait_share=_wait_share(picture),
+        store_owner=store_owner,
         not_recorded=reasons,
         **{**found, **filled},
     )

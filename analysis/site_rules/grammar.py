@@ -9,7 +9,6 @@ which table a series is of, what a function takes.
 from __future__ import annotations
 
 import ast
-import math
 from typing import Literal
 
 from slurm_io.analysis.site_rules import names
@@ -223,8 +222,9 @@ class _Parser:
 def _number(value: object, text: str) -> Node:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ExpressionError(f"{text} cannot be written here: texts only as column='value'")
-    if not math.isfinite(value) or abs(value) > MOST_NUMBER:
-        raise ExpressionError(f"{text[:20]} is no number between -1e18 and 1e18")
+    if not abs(value) <= MOST_NUMBER:  # nor is "nan" one
+        shown = text if len(text) <= 20 else f"{text[:20]}..."
+        raise ExpressionError(f"{shown} is no number between -1e18 and 1e18")
     return Node("number", text, ANY, value=float(value))
 
 

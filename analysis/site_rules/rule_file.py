@@ -20,11 +20,18 @@ from slurm_io.errors import ConfigError
 MAX_BYTES = 64 << 10
 _CODE = re.compile(r"S(0[1-9]|[1-9][0-9])")
 _MOST_TEXT = 300
+_MOST_UNIT = 20
 _MOST_COMMANDS = 8
 _NEEDED = ("code", "title", "expression", "threshold", "remedy")
 _KNOWN = (*_NEEDED, "severity", "fires", "unit", "guard", "commands")
 _SEVERITIES = ("info", "warn", "bad")
 _SIDES = ("above", "below")
+
+
+class NotReadError(ConfigError):
+    """There is no such file, or it may not be read: nothing is known of the rule."""
+
+    exit_code = 3
 
 
 @dataclass(frozen=True)
@@ -54,7 +61,7 @@ def read_rule(path: str) -> SiteRule:
     try:
         content = _bytes_of(path)
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror or error})") from None
+        raise NotReadError(f"{path}: cannot be read ({error.strerror or error})") from None
     if len(content) > MAX_BYTES:
         raise ConfigError(f"{path}: larger than {MAX_BYTES >> 10} KiB: is it a rule?")
     try:
@@ -64,6 +71,8 @@ def read_rule(path: str) -> SiteRule:
         raise ConfigError(f"{path}: not UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    except ValueError:
+        raise ConfigError(f"{path}: not valid TOML: a number has too many digits") from None
     except RecursionError:
         raise ConfigError(f"{path}: not valid TOML: nested too deep") from None
 
@@ -141,8 +150,8 @@ def _check_unit(data: dict[str, Any], expression: Node, source: str) -> None:
     if "unit" not in data:
         return
     told = data["unit"]
-    if not isinstance(told, str):
-        raise ConfigError(f'{source}: unit must be a unit in quotes, e.g. "ms"')
+    if not isinstance(told, str) or len(told) > _MOST_UNIT:
+        raise ConfigError(f'{source}: unit must be a unit in quotes, such as "ms"')
     if expression.unit.powers != unit_of(told).powers:
         raise ConfigError(
             f"{source}: the expression is in {expression.unit}, unit says {told!a}: change the "

@@ -8,6 +8,7 @@ from typing import Any
 
 from slurm_io.analysis.picture import take_picture
 from slurm_io.analysis.report import report_of
+from slurm_io.analysis.reports.text.words import printable
 from slurm_io.analysis.site_rules.judge import judge
 from slurm_io.analysis.site_rules.rule_file import SiteRule
 from slurm_io.analysis.thresholds import Site, Thresholds
@@ -52,4 +53,4 @@ def text_of(told: dict[str, Any]) -> str:
         reason = f": {told['reason']}" if told["reason"] else ""
         lines.append(f"  {told['store']}: {told['state']}{reason}")
         lines += [f"    {text}" for text in told["evidence"]]
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))

@@ -13,8 +13,10 @@ do; ``--debug`` shows the rest.
 from __future__ import annotations
 
 import importlib
+import math
 import os
 import pkgutil
+import shutil
 import sys
 import traceback
 from collections.abc import Sequence
@@ -65,6 +67,21 @@ class _SettingsFile(_Given):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         return str(Path(super().convert(value, param, ctx)).absolute())
+
+
+class FiniteRange(click.FloatRange):
+    """A number in a range: "nan" passes every comparison, and "inf" an open end."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is no finite number", param, ctx)
+        return number
+
+
+def columns() -> int:
+    """How wide an answer may be: the terminal's width, and where it goes to none, any."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
 
 
 GIVEN = _Given()

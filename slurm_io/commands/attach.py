@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 
 import click
 
-from slurm_io.commands import GIVEN
+from slurm_io.commands import GIVEN, FiniteRange
 from slurm_io.errors import SlurmError, UsageError
 from slurm_io.slurm.hostlist import expand
 
@@ -39,7 +38,7 @@ def nodes_of(given: str | None) -> tuple[str, ...]:
 )
 @click.option(
     "--duration",
-    type=click.FloatRange(LEAST_S, MOST_S),
+    type=FiniteRange(LEAST_S, MOST_S),
     default=DEFAULT_S,
     show_default=True,
     metavar="S",
@@ -72,8 +71,6 @@ def command(
     """
     from slurm_io.runner.attach.place import AttachOptions
 
-    if math.isnan(duration):
-        raise UsageError("--duration: give a number of seconds")
     if (job is None) == (pid is None):
         raise UsageError("give either a job id or --pid, one of the two")
     if pid is not None and nodes is not None:

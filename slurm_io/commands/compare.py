@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from slurm_io import config
-from slurm_io.commands import COULD_NOT, GIVEN
+from slurm_io.commands import COULD_NOT, GIVEN, columns
 from slurm_io.commands.report import find_store
 
 
@@ -35,7 +35,7 @@ def command(a: str, b: str, as_json: bool, debug: bool) -> None:
     for store in stores:
         recover(store)
     found = compare(stores[0], stores[1], of_config(config.load()))
-    click.echo(json.dumps(found, indent=2) if as_json else render(found), nl=as_json)
+    click.echo(json.dumps(found, indent=2) if as_json else render(found, columns()), nl=as_json)
     if not is_comparison(found):
         sys.exit(COULD_NOT)
     sys.exit(1 if is_difference(found) else 0)

@@ -8,7 +8,7 @@ import sys
 
 import click
 
-from slurm_io.commands import GIVEN, SETTINGS_OPTION
+from slurm_io.commands import GIVEN, SETTINGS_OPTION, FiniteRange
 
 DEFAULT_PATH = "/run/slurm_io/health.sock"
 
@@ -23,7 +23,7 @@ DEFAULT_PATH = "/run/slurm_io/health.sock"
 )
 @click.option(
     "--period",
-    type=click.FloatRange(1, 3600),
+    type=FiniteRange(1, 3600),
     default=60.0,
     show_default=True,
     metavar="S",

@@ -6,7 +6,7 @@ import json
 
 import click
 
-from slurm_io.commands import GIVEN
+from slurm_io.commands import GIVEN, columns
 from slurm_io.errors import UsageError
 
 
@@ -25,9 +25,9 @@ def command(
 
     Exit code 0, also when nothing is found; 2 when there is no such incident or rule.
     """
-    from slurm_io.incidents.library import incidents, is_rule
+    from slurm_io.incidents.library import incidents
     from slurm_io.incidents.page import listing, show
-    from slurm_io.incidents.search import search
+    from slurm_io.incidents.search import search, words_of
 
     known = {one.id: one for one in incidents()}
     if identifier is not None:
@@ -36,10 +36,12 @@ def command(
         if identifier not in known:
             raise UsageError(f"there is no incident {identifier!a}; slurm-io incidents lists them")
         one = known[identifier]
-        click.echo(json.dumps(one.to_dict(), indent=2) if as_json else show(one))
+        click.echo(json.dumps(one.to_dict(), indent=2) if as_json else show(one, columns()))
         return
-    if code is not None and not is_rule(code):
-        raise UsageError(f"there is no rule {code!a}; a code is F01 to F24")
+    if code is not None and code.upper() not in _codes():
+        raise UsageError(f"there is no rule {code!a}; slurm-io rule list shows them")
+    if symptom is not None and not words_of(symptom):
+        raise UsageError("--symptom: give words to look for")
     hits = search(known.values(), symptom or "", code)
     if as_json:
         found = [{**hit.incident.to_dict(), "found": dict(hit.found)} for hit in hits]
@@ -49,3 +51,12 @@ def command(
         click.echo(listing(hits))
     else:
         click.echo("no incident speaks of that; slurm-io incidents lists them all", err=True)
+
+
+def _codes() -> set[str]:
+    """Of all rules, and of what an incident names."""
+    from slurm_io.analysis.rules.base import RULES
+    from slurm_io.incidents.library import incidents
+
+    built_in = {name.partition("_")[0].upper() for name in RULES.module_names()}
+    return built_in | {code for one in incidents() for code in one.rules}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from slurm_io.commands import GIVEN
+from slurm_io.commands import GIVEN, FiniteRange
 from slurm_io.model import SamplerSpec
 from slurm_io.runner.wrapper import RunOptions, run_command
 
@@ -30,7 +30,7 @@ from slurm_io.runner.wrapper import RunOptions, run_command
 @click.option("--stacks", is_flag=True, help="Record stacks with py-spy too: 0.7 % of a core.")
 @click.option(
     "--budget",
-    type=click.FloatRange(0.0005, 1),
+    type=FiniteRange(0.0005, 1),
     default=SamplerSpec.budget_share,
     show_default=True,
     metavar="SHARE",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from slurm_io.commands import GIVEN
+from slurm_io.commands import GIVEN, FiniteRange
 from slurm_io.errors import HostError
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def _count(
 @_count("--sample", 1, 1_000_000, None, "Look at every Nth file only.")
 @click.option(
     "--seconds",
-    type=click.FloatRange(0, min_open=True),
+    type=FiniteRange(0, min_open=True),
     metavar="S",
     help="Stop after so long and say what was left out.",
 )

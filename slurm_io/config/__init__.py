@@ -162,6 +162,9 @@ def load(path: str | None = None) -> Config:
         return parse(tomllib.loads(text), name)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{name}: not valid TOML: {error}") from error
+    except (ValueError, RecursionError) as error:
+        told = "a number has too many digits, or it is nested too deep"
+        raise ConfigError(f"{name}: not valid TOML: {told}") from error
 
 
 def _text_of(name: str) -> str:

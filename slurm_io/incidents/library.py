@@ -22,7 +22,7 @@ from slurm_io.errors import RegistryError
 COMPONENTS = (
     "file system", "data loader", "checkpoint", "staging", "training code", "node", "monitoring",
 )  # fmt: skip
-_CODE = re.compile(r"F(0[1-9]|1\d|2[0-4])")
+_CODE = re.compile(r"F(0[1-9]|[1-9]\d)")
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _SIGN = re.compile(r"([a-z0-9_]+)(?: >= (\d+(?:\.\d+)?))?")
 _TEXTS = ("title", "trigger", "root_cause", "component", "detection", "source")
@@ -98,11 +98,6 @@ def parse_incident(name: str, text: str) -> Incident:
     values |= {key: _texts(name, key, data[key]) for key in _LISTS}
     values["fstypes"] = _texts(name, "fstypes", data["fstypes"], may_be_empty=True)
     return Incident(id=name, rules=_rules(name, data["rules"]), **values)
-
-
-def is_rule(code: str) -> bool:
-    """Whether `code`, in either case, can be a rule's: F01 to F24."""
-    return _CODE.fullmatch(code.upper()) is not None
 
 
 def _rules(name: str, table: Any) -> dict[str, tuple[Sign, ...]]:

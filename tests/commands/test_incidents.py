@@ -45,8 +45,18 @@ def test_nothing_found_is_no_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("nobody",), ("--rule", "F99"), ("smollm3-index-growth", "--rule", "F09")]
-)
+    "arguments",
+    [
+        ("nobody",), ("--rule", "F99"), ("--rule", "S01"), ("--symptom", "..."),
+        ("smollm3-index-growth", "--rule", "F09"),
+    ],
+)  # fmt: skip
 def test_what_cannot_be_asked_for_is_wrong_use(arguments: tuple[str, ...]) -> None:
     with pytest.raises(UsageError):
         run(*arguments)
+
+
+def test_a_rule_that_no_incident_names_is_a_rule_all_the_same() -> None:
+    result = run("--rule", "F25")
+    assert result.exit_code == 0
+    assert "no incident" in result.stderr

@@ -49,3 +49,21 @@ def test_the_sites_failure_rate_is_used(monkeypatch: pytest.MonkeyPatch, tmp_pat
 def test_a_cost_that_is_none_is_a_usage_error(bad: str) -> None:
     assert plan("--cost", bad).exit_code == 2
     assert plan().exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--cost", "nan"), ("--cost", "inf"), ("--cost", "1", "--restart", "nan"),
+        ("--cost", "1", "--node-mtbf", "inf"), ("--cost", "1", "--nodes", "9" * 400),
+    ],
+)  # fmt: skip
+def test_what_is_no_number_to_reckon_with_is_wrong_use(arguments: tuple[str, ...]) -> None:
+    done = plan(*arguments)
+    assert done.exit_code == 2
+    assert "Invalid value for" in done.stderr
+
+
+def test_a_number_of_nodes_that_is_not_used_is_told() -> None:
+    text = plan("--cost", "60", "--nodes", "9").stdout
+    assert "how often a node fails is not known (--node-mtbf)" in text

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from slurm_io.commands import cli
+from slurm_io.errors import UsageError
 
 
 def plan(*arguments: str) -> Result:
@@ -88,3 +89,32 @@ def test_two_rates_and_absurd_numbers_are_refused() -> None:
     for wrong in (("--rate", "1", "--node-mtbf", "5"), ("--rate", "100", "--cover", "1e9")):
         done = plan("--nodes", "48", *wrong)
         assert isinstance(done.exception, UsageError)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--rate", "nan"), ("--cover", "inf"), ("--cover", "nan"), ("--node-mtbf", "nan"),
+        ("--copy", "1", "--swap", "inf"), ("--copy", "1", "--price", "1e308"),
+        ("--dispersion", "nan"), ("--confidence", "nan"),
+    ],
+)  # fmt: skip
+def test_what_is_no_number_to_reckon_with_is_wrong_use(arguments: tuple[str, ...]) -> None:
+    done = plan("--nodes", "4", *arguments)
+    assert done.exit_code == 2
+    assert "Invalid value for" in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--price", "--save-interval", "--swap", "--useful"])
+def test_an_option_that_would_be_left_out_is_refused(option: str) -> None:
+    done = plan("--nodes", "4", option, "0.5")
+    assert isinstance(done.exception, UsageError)
+    assert "--copy" in str(done.exception)
+    assert plan("--nodes", "4", option, "0.5", "--copy", "1").exit_code == 0
+
+
+def test_no_chance_of_a_failure_is_rounded_away() -> None:
+    text = plan("--nodes", "48", "--confidence", "0.999999", "--cover", "24").stdout
+    assert ">= 99.9999%," in text
+    assert "enough in more than 99.99% of cover times" in text
+    assert "enough in 100.00%" in plan("--nodes", "48", "--rate", "0").stdout

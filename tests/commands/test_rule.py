@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from slurm_io import config
 from slurm_io.commands.rule import command
 from slurm_io.config import Thresholds, settings_of
-from slurm_io.errors import StoreError, UsageError
+from slurm_io.errors import ConfigError, StoreError, UsageError
 from tests.analysis.site_rules.test_site_rules import toml
 
 
@@ -113,3 +113,25 @@ def test_a_rule_tried_against_no_store(tmp_path: Path) -> None:
     path.write_text(toml())
     with pytest.raises(StoreError):
         rule("check", str(path), "--against", str(tmp_path / "absent"))
+
+
+def test_a_rule_that_cannot_be_read_is_not_called_unsound(tmp_path: Path) -> None:
+    for path in (tmp_path / "absent.toml", tmp_path):
+        with pytest.raises(ConfigError, match="cannot be read") as refused:
+            rule("check", str(path), "--json")
+        assert refused.value.exit_code == 3
+
+
+def test_the_name_of_a_store_steers_no_terminal(tmp_path: Path) -> None:
+    path, store = tmp_path / "s.toml", tmp_path / "x\x07"
+    path.write_text(toml())
+    store.mkdir()
+    (store / "job.json").write_text('{"nodes_expected": ["n1"]}')
+    found = rule("check", str(path), "--against", str(store))
+    assert found.exit_code == 0
+    assert "\x07" not in found.output
+    assert "not enough evidence" in found.output
+
+
+def test_no_digit_of_a_threshold_is_left_out() -> None:
+    assert "shared_file_bytes 1073741824 B" in rule("list").output

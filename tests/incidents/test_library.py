@@ -13,7 +13,7 @@ from slurm_io import analysis
 from slurm_io.analysis.reports.text import WIDTH
 from slurm_io.errors import RegistryError
 from slurm_io.incidents import page
-from slurm_io.incidents.library import Incident, incidents, is_rule, parse_incident
+from slurm_io.incidents.library import Incident, incidents, parse_incident
 
 FOLDER = Path(page.__file__).parent
 FILES = sorted(FOLDER.glob("*.toml"))
@@ -51,7 +51,7 @@ def test_a_missing_key_is_named(key: str) -> None:
     ("change", "says"),
     [
         (lambda text: 'severity = "bad"\n' + text, r"unknown keys \['severity'\]"),
-        (lambda text: text.replace("[rules]\n", "[rules]\nF25 = []\n"), "no rule is called F25"),
+        (lambda text: text.replace("[rules]\n", "[rules]\nF00 = []\n"), "no rule is called F00"),
         (lambda text: text.replace("F08 = []", 'F08 = ["a > 1"]'), "a sign is"),
         (lambda text: text.replace("F08 = []", "F08 = 1"), "rules.F08 must be a list"),
         (lambda text: text.replace('"file system"', '"weather"'), "component is one of"),
@@ -88,12 +88,6 @@ def test_signs_are_metrics_that_rules_give() -> None:
     assert [sign for sign in signs if f'"{sign.metric}"' not in sources] == []
 
 
-def test_codes() -> None:
-    assert is_rule("f08")
-    assert is_rule("F24")
-    assert not any(map(is_rule, ("F25", "F00", "F8", "", "F08x")))
-
-
 def test_the_page_is_fresh_and_names_all() -> None:
     assert page.main(["--check"]) == 0
     text = page.PAGE.read_text()
@@ -110,3 +104,10 @@ def test_an_incident_on_a_terminal_fits_it_and_holds_everything() -> None:
 
 def _texts(incident: Incident) -> list[str]:
     return [incident.trigger, incident.root_cause, *incident.lessons, *incident.symptoms]
+
+
+def test_an_incident_fits_the_terminal() -> None:
+    one = max(incidents(), key=lambda one: len(page.show(one)))
+    body = page.show(one, 60).splitlines()[1:]
+    assert max(map(len, body)) <= 60
+    assert page.show(one, 500) == page.show(one)

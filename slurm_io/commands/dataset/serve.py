@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from slurm_io.commands import GIVEN
+from slurm_io.commands import GIVEN, FiniteRange
 from slurm_io.config import load
 
 
@@ -45,7 +45,7 @@ from slurm_io.config import load
 )
 @click.option(
     "--lifetime",
-    type=click.FloatRange(1),
+    type=FiniteRange(1),
     default=86400,
     show_default=True,
     metavar="S",
@@ -53,7 +53,7 @@ from slurm_io.config import load
 )
 @click.option(
     "--idle",
-    type=click.FloatRange(1),
+    type=FiniteRange(1),
     default=600,
     show_default=True,
     metavar="S",

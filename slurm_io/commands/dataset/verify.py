@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from slurm_io.commands import GIVEN
+from slurm_io.commands import GIVEN, FiniteRange
 from slurm_io.config import load
 from slurm_io.errors import UsageError
 
@@ -40,7 +40,7 @@ _SHOWN = 20
     metavar="N",
     help="How deep.",
 )
-@click.option("--budget", type=click.FloatRange(0.01), metavar="S", help="End after S seconds.")
+@click.option("--budget", type=FiniteRange(0.01), metavar="S", help="End after S seconds.")
 @click.option(
     "--record", "keep_record", is_flag=True, help="Keep on this node what was proven (as root)."
 )
@@ -48,7 +48,7 @@ _SHOWN = 20
 @click.option("--ignore-extra", is_flag=True, help="Files nobody expects change no answer.")
 @click.option(
     "--sample",
-    type=click.FloatRange(0, 1),
+    type=FiniteRange(0, 1),
     default=0.05,
     show_default=True,
     metavar="SHARE",

@@ -8,21 +8,22 @@ from typing import Any
 import click
 
 from slurm_io import config
+from slurm_io.commands import FiniteRange
 
-_ABOVE_0 = click.FloatRange(min=0, min_open=True)
+_ABOVE_0 = FiniteRange(min=0, min_open=True)
 
 
 @click.command("interval", short_help="How often to save a checkpoint (Young, Daly).")
 @click.option("--cost", "cost_s", type=_ABOVE_0, required=True, metavar="SECONDS",
               help="Time that a save holds training up.")  # fmt: skip
-@click.option("--nodes", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
-              help="Nodes of the job.")  # fmt: skip
+@click.option("--nodes", type=click.IntRange(1, 10_000_000), default=1, show_default=True,
+              metavar="N", help="Nodes of the job.")  # fmt: skip
 @click.option("--node-mtbf", "node_mtbf_h", type=_ABOVE_0, metavar="HOURS",
               help="Mean time between failures of one node; else thresholds.node_mtbf_h, "
               "else a table.")  # fmt: skip
 @click.option("--now", "now_s", type=_ABOVE_0, metavar="SECONDS",
               help="Training between two saves as it is, to compare with.")  # fmt: skip
-@click.option("--restart", "restart_s", type=click.FloatRange(min=0), default=0.0,
+@click.option("--restart", "restart_s", type=FiniteRange(min=0), default=0.0,
               metavar="SECONDS", help="From a failure to the first step after it.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")

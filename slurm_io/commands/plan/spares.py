@@ -7,11 +7,12 @@ import json
 import click
 
 from slurm_io import config
+from slurm_io.commands import FiniteRange
 from slurm_io.errors import UsageError
 
-_ABOVE_0 = click.FloatRange(min=0, min_open=True)
-_SHARE = click.FloatRange(0, 1)
-_PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)
+_ABOVE_0 = FiniteRange(0, 1e12, min_open=True)
+_SHARE = FiniteRange(0, 1)
+_PROBABILITY = FiniteRange(0, 1, min_open=True, max_open=True)
 
 
 @click.command(
@@ -19,9 +20,9 @@ _PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)
     short_help="How many spare nodes, and whether they pay.",
     epilog="Example: slurm-io plan spares --nodes 48 --copy 1.5",
 )
-@click.option("--nodes", type=click.IntRange(min=1), required=True, metavar="N",
+@click.option("--nodes", type=click.IntRange(1, 10_000_000), required=True, metavar="N",
               help="Nodes of the job.")  # fmt: skip
-@click.option("--rate", type=click.FloatRange(0, 100), metavar="SHARE",
+@click.option("--rate", type=FiniteRange(0, 100), metavar="SHARE",
               help="Failures per node and week; else spares.failures_per_node_week.")  # fmt: skip
 @click.option("--node-mtbf", "node_mtbf_h", type=_ABOVE_0, metavar="HOURS",
               help="Mean time between failures of one node, instead of --rate.")  # fmt: skip
@@ -29,18 +30,23 @@ _PROBABILITY = click.FloatRange(0, 1, min_open=True, max_open=True)
               help="Until a used spare is replaced; may be repeated [several].")  # fmt: skip
 @click.option("--confidence", type=_PROBABILITY, default=0.99, show_default=True, metavar="SHARE",
               help="Spares are enough in so many of all cover times.")  # fmt: skip
-@click.option("--dispersion", type=click.FloatRange(1, 1000), default=1.0, show_default=True,
+@click.option("--dispersion", type=FiniteRange(1, 1000), default=1.0, show_default=True,
               metavar="D", help="Variance of the failures over their mean; above 1: bursts, few "
               "bad nodes (negative binomial).")  # fmt: skip
 @click.option("--copy", "copies_h", type=_ABOVE_0, multiple=True, metavar="HOURS",
               help="Without a spare: until a new node has the data; may be repeated.")  # fmt: skip
 @click.option("--gpus", type=click.IntRange(1, 1024), default=8, show_default=True, metavar="N",
               help="GPUs of a node.")  # fmt: skip
-@click.option("--swap", "swap_min", type=click.FloatRange(min=0), default=0.0, show_default=True,
+@click.option("--swap", "swap_min", type=FiniteRange(0, 1e7), default=0.0, show_default=True,
               metavar="MINUTES", help="With a spare: failure to first step.")  # fmt: skip
 @click.option("--useful", "useful_share", type=_SHARE, default=0.0, show_default=True,
               metavar="SHARE", help="Of a spare's time, in which it runs other work.")  # fmt: skip
-@click.option("--price", type=_ABOVE_0, metavar="USD", help="Of one GPU for an hour.")
+@click.option(
+    "--price",
+    type=FiniteRange(0, 1e6, min_open=True),
+    metavar="USD",
+    help="Of one GPU for an hour.",
+)
 @click.option("--save-interval", "save_min", type=_ABOVE_0, metavar="MINUTES",
               help="Training between checkpoints, to show the work lost.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
@@ -68,6 +74,11 @@ def command(
     """
     from slurm_io.analysis.plan import spares_text as text
 
+    if not copies_h and (price is not None or save_min is not None or swap_min or useful_share):
+        raise UsageError(
+            "--price, --save-interval, --swap and --useful are about whether a spare pays: give "
+            "--copy HOURS too"
+        )
     if rate is not None and node_mtbf_h is not None:
         raise UsageError("--rate and --node-mtbf say the same: give one of them")
     if rate is not None:

@@ -11,7 +11,7 @@ from slurm_io.commands import CommandFolder
     "rule",
     cls=CommandFolder,
     package=__name__,
-    short_help="Rules: list, explain, test one of the site.",
+    short_help="Rules: list, show one, check one of the site.",
 )
 def command() -> None:
     """Rules: those built in (F01 …) and those of the site (S01 …)."""

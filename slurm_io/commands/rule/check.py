@@ -24,16 +24,21 @@ from slurm_io.errors import ConfigError
 def command(file: str, against: str | None, as_json: bool, debug: bool) -> None:
     """Test the site rule in FILE.toml: its keys, its expression, its units.
 
-    Exit code 0: it is sound, whatever it says of the job; 1: it is not; 3: no store can be read.
+    Exit code 0: it is sound, whatever it says of the job; 1: it is not; 3: the file or the store
+    cannot be read.
     """
     # Imported here: polars and pyarrow take 0.3 s, which `slurm-io --help` should not pay.
-    from slurm_io.analysis.site_rules.rule_file import read_rule
+    from slurm_io.analysis.reports.text.words import printable
+    from slurm_io.analysis.site_rules.rule_file import NotReadError, read_rule
     from slurm_io.analysis.site_rules.trial import sound, text_of, try_rule
 
     try:
         rule = read_rule(file)
+    except NotReadError:
+        raise
     except ConfigError as error:
-        click.echo(json.dumps({"sound": False, "reason": str(error)}) if as_json else str(error))
+        refused = {"sound": False, "reason": str(error)}
+        click.echo(json.dumps(refused) if as_json else printable(str(error)))
         sys.exit(1)
     told = sound(rule)
     if against is not None:

@@ -7,14 +7,14 @@ import os
 
 import click
 
-from slurm_io.commands import GIVEN
+from slurm_io.commands import GIVEN, FiniteRange
 
 
 @click.command("node-report", hidden=True, short_help="What this node says of itself, as JSON.")
 @click.option("--dataset", default="", metavar="NAME[@CONTENT-ID]", help="What it should hold.")
 @click.option("--tier", type=click.Choice(["local", "shared"]), default="local", help="Which copy.")
 @click.option("--node", metavar="NAME", help="Slurm's name of this node, where it is not clear.")
-@click.option("--limit", "limit_s", type=click.FloatRange(5, 600), default=25.0, metavar="S",
+@click.option("--limit", "limit_s", type=FiniteRange(5, 600), default=25.0, metavar="S",
               show_default=True, help="The whole report takes no longer.")  # fmt: skip
 @click.option("--config", "config_path", type=GIVEN, metavar="FILE", help="The site's settings.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON (it always is).")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from slurm_io.commands import GIVEN, SETTINGS_OPTION
+from slurm_io.commands import GIVEN, SETTINGS_OPTION, FiniteRange
 from slurm_io.config import load
 from slurm_io.errors import UsageError
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--since",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     metavar="EPOCH_S",
     hidden=True,
     help="Since when the watch knows the node to be bad.",

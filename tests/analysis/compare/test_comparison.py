@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,12 +24,12 @@ LOADER = {
 
 def store(
     wait_s: float, steps: int = 400, *, seed: int = 1, loader: dict[str, Any] | None = None,
-    step: bool = True, **facts: Any,
+    step: bool = True, cause: str = "storage", **facts: Any,
 ) -> StandInStore:  # fmt: skip
     """Steps of 50 ms and a wait, both varying by a tenth."""
     dice, rank = random.Random(seed), one_rank()
     for k in range(steps):
-        rank.batch(wait_s * dice.uniform(0.9, 1.1) if k else 0.5, index=k)
+        rank.batch(wait_s * dice.uniform(0.9, 1.1) if k else 0.5, cause, index=k)
         rank.compute(0.05 * dice.uniform(0.9, 1.1), step)
     made = Job([rank]).store()
     meta = made.nodes["n1"].meta
@@ -193,3 +194,43 @@ def test_commands_differ_by_their_words_only() -> None:
     b.extra["command"] = ["python", "train.py", "--workers", "8"]
     text = render(compare_sides(side(a), side(b)))
     assert "changed   command: --workers 2 --fast -> --workers 8" in text
+
+
+def test_a_wait_whose_cause_was_not_seen_may_be_storage() -> None:
+    """All waits of A are storage's, and so may be all of B."""
+    known, unknown = side(store(0.05)), side(store(0.05, seed=2, cause="unknown"))
+    assert unknown.storage_off > 0.4
+    found = figure(compare_sides(known, unknown), "storage_share")
+    assert found["a"] - found["b"] > 0.4
+    assert found["state"] == "no difference proven"
+    cpu = side(store(0.05, seed=2, cause="cpu"))
+    assert figure(compare_sides(known, cpu), "storage_share")["state"] == "differs"
+
+
+def test_the_share_of_storage_may_be_as_far_off_as_its_range_goes() -> None:
+    one = side(store(0.05))
+    told = one.report["idle"]["storage"]
+    farther = max(told["high"] - told["value"], told["value"] - told["low"])
+    assert one.storage_off == pytest.approx(farther, abs=1e-5)
+    assert one.storage_off > (told["high"] - told["low"]) / 2
+
+
+def test_no_line_is_wider_than_the_terminal() -> None:
+    found = compare_sides(side(store(0.01)), side(store(0.02, seed=2)))
+    for columns in (60, 80):
+        assert max(map(len, render(found, columns).splitlines())) <= columns
+    assert render(found, 300) == render(found)
+
+
+def test_a_command_of_a_million_words_is_told_shortly() -> None:
+    """A store comes from anybody; word by word this would take hours."""
+    a, b = side(store(0.01)), side(store(0.01, seed=2))
+    longs = [{**one.settings.values, "command": ("a " * count,)} for one, count in
+             ((a, 1_000_000), (b, 999_999))]  # fmt: skip
+    a, b = (
+        replace(one, settings=replace(one.settings, values=values))
+        for one, values in zip((a, b), longs, strict=True)
+    )
+    text = render(compare_sides(a, b))
+    assert "changed   command: a a a" in text
+    assert len(text) < 10_000

@@ -115,16 +115,62 @@ def test_nothing_known_is_exit_code_2_with_each_reason(copied: Path) -> None:
     assert "compute_s is MISSING" in run(copied).stdout
 
 
+def record(folder: Path, **facts: Any) -> Path:
+    """A recipe whose program leaves a file; the file's path."""
+    (folder / "evil.py").write_text(f"open({str(folder / 'ran')!r}, 'w')")
+    recorded = {**RECIPE, "command": [sys.executable, str(folder / "evil.py")], **facts}
+    (folder / "recipe.json").write_text(json.dumps(recorded))
+    return folder / "ran"
+
+
+def reason_of_b(done: subprocess.CompletedProcess[str]) -> str:
+    return str(json.loads(done.stdout)["passes"]["b"]["reason"])
+
+
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 def test_root_does_not_run_what_a_store_names(copied: Path) -> None:
-    evil = copied / "evil.py"
-    evil.write_text(f"open({str(copied / 'ran')!r}, 'w')")
-    recorded = {**RECIPE, "command": [sys.executable, str(evil)]}
-    (copied / "recipe.json").write_text(json.dumps(recorded))
-    done = run(copied)
-    assert "not run as root" in done.stderr
-    assert not (copied / "ran").exists()
+    ran = record(copied)
+    assert "not run as root" in reason_of_b(run(copied, "--passes", "b", "--json"))
+    assert not ran.exists()
+
+
+def test_what_another_users_store_names_is_run_when_it_is_trusted_only(
+    copied: Path, passes: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    ran = record(copied, store_owner=os.geteuid() + 1)
+    recipe = json.loads((copied / "recipe.json").read_text())
+    monkeypatch.setattr(passes.os, "geteuid", lambda: 4711)
+    assert "another user's" in passes.why_refused(recipe, False)
+    assert passes.why_refused({**recipe, "store_owner": 4711}, False) == ""
+    monkeypatch.undo()
+    assert "is not run" in reason_of_b(run(copied, "--passes", "b", "--json"))
+    assert not ran.exists()
+    run(copied, "--passes", "b", "--trust")
+    assert ran.exists()
+
+
+def test_a_program_whose_loader_nobody_described_is_not_run_to_its_end(copied: Path) -> None:
+    ran = record(copied, workers=None)
+    assert "no torch DataLoader" in reason_of_b(run(copied, "--trust", "--passes", "b", "--json"))
+    assert not ran.exists()
+
+
+def test_a_program_without_such_a_loader_ends_before_it_trains(copied: Path) -> None:
+    torch = pytest.importorskip("torch")
+    assert torch.__version__
+    (copied / "train.py").write_text(
+        "import torch\n"
+        "weight = torch.nn.Parameter(torch.ones(1))\n"
+        "optimizer = torch.optim.SGD([weight], 0.1)\n"
+        "weight.sum().backward()\n"
+        "optimizer.step()\n"
+        f"open({str(copied / 'trained')!r}, 'w')\n"
+    )
+    done = run(copied, "--passes", "bc", "--json", "--", str(copied / "train.py"))
+    assert "before a DataLoader like the recorded one" in reason_of_b(done)
+    assert not (copied / "trained").exists()
 
 
 def test_a_program_without_a_loader_is_told(copied: Path) -> None:

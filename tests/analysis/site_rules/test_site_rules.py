@@ -58,6 +58,9 @@ def missing(report: dict[str, Any], source: str) -> list[str]:
         ({"remedy": None}, "remedy is missing"),
         ({"threshold": "0.1"}, "threshold must be a number"),
         ({"threshold": True}, "threshold must be a number"),
+        ({"expression": "time.steps * 0x" + "f" * 300}, "is no number"),
+        ({"guard": "time.steps > 1" + "0" * 400}, "is no number"),
+        ({"unit": "x" * 1000}, "unit must be"),
         ({"threshold": float("nan")}, "threshold must be a number"),
         ({"expression": "idle.data_storag"}, "expression: there is no idle.data_storag; did you"),
         ({"expression": 5}, "expression must be an expression in quotes"),
@@ -169,3 +172,11 @@ def test_a_fault_of_ours_in_one_rule_is_that_rules_answer(
     report = report_with(tmp_path)
     assert "the rule failed (KeyError" in missing(report, "rule S01")[0]
     assert "F01" in {one["rule"] for one in report["findings"]}
+
+
+def test_a_number_of_thousands_of_digits_costs_its_own_rule_only(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text(f"threshold = {'1' * 5000}\n")
+    (tmp_path / "b.toml").write_text(toml())
+    found = read_rules(str(tmp_path))
+    assert [one.code for one in found.rules] == ["S01"]
+    assert "not valid TOML" in found.broken[0][1]
