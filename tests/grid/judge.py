@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
-from tests.grid.model import Judged
+from tests.grid.model import BLAMES_STORAGE, F01, STORAGE, Judged, Scenario
 
 BUSY_SHARE = 0.5
 """Of a run in which somebody waited for a CPU: from here on the machine counts as busy."""
 CPUS_SHORT = frozenset({"F22"})
+STORAGE_SHARE = 0.03
+"""Of training: from here on storage is to be blamed (thresholds.data_share)."""
 OPEN = "open"  # of the report's own words for "neither shown nor ruled out"
 ROUNDING = 5e-7  # the report prints six digits
 
@@ -64,6 +66,7 @@ def judge(
     busy: float = 0.0,
 ) -> Outcome:
     """What the report says and everything that is wrong with it."""
+    scenario, was_slow = _as_it_was(scenario, truth)
     storage = report["idle"]["storage"] or {}
     fired = tuple(sorted({finding["rule"] for finding in report["findings"]}))
     is_excused = _is_excused(scenario, report["verdict"], busy)
@@ -93,11 +96,22 @@ def judge(
             *(f"{rule} rightly: the machine was busy" for rule in sorted(starved)),
             *(f"{rule} not told on a busy machine" for rule in sorted(silenced)),
             *(f"{name} left open on a busy machine" for name in sorted(opened)),
+            *(["no decoy: storage was slow, by the stopwatch"] if was_slow else []),
         ),
         is_excused=is_excused,
         verdict_is_right=report["verdict"] in scenario.verdicts,
         decoy=scenario.decoy,
     )
+
+
+def _as_it_was(scenario: Judged, truth: float) -> tuple[Judged, bool]:
+    """A live decoy whose reads the stopwatch found slow, for the machine was busy, is none: then
+    blaming storage is right, and so is not doing it."""
+    is_decoy = scenario.decoy and scenario.share_is_known and isinstance(scenario, Scenario)
+    if not is_decoy or truth < STORAGE_SHARE:
+        return scenario, False
+    allowed = scenario.verdicts | STORAGE
+    return replace(scenario, verdicts=allowed, quiet=scenario.quiet - F01 - BLAMES_STORAGE), True
 
 
 def _is_excused(scenario: Judged, verdict: str, busy: float) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.grid.judge import Outcome, judge
+from tests.grid.model import F01, NOT_ILL
 from tests.grid.runner import main
 from tests.grid.scenarios import ALL, SCENARIOS, Scenario
 from tests.grid.table import HEAD, line, summary, totals
@@ -135,6 +136,20 @@ def test_what_is_left_open_is_excused_on_a_busy_machine_only_and_a_wrong_word_ne
     outcome = judge(scenario, saying("open"), truth=0.42, busy=0.9)
     assert outcome.problems == ()
     assert outcome.notes == ("alignment.state left open on a busy machine",)
+
+
+def test_a_decoy_is_one_only_while_the_stopwatch_says_so() -> None:
+    decoy = replace(SCENARIO, verdicts=NOT_ILL, fired=frozenset(), quiet=F01 | {"F19"}, decoy=True)
+    blamed = report(share=(0.05, 0.055, 0.06))
+    assert judge(decoy, report(share=(0.01, 0.02, 0.03)), truth=0.02).problems != ()
+    outcome = judge(decoy, blamed, truth=0.055)
+    assert (outcome.problems, outcome.notes) == (
+        (),
+        ("no decoy: storage was slow, by the stopwatch",),
+    )
+    loud = report(share=(0.05, 0.055, 0.06), rules=("F01", "F19"))
+    assert judge(decoy, loud, truth=0.055).problems == ("F19 fired",)
+    assert judge(replace(decoy, decoy=False), blamed, truth=0.055).problems != ()
 
 
 def test_a_share_that_cannot_be_known_is_not_judged_but_its_range_is() -> None:
