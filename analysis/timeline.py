@@ -21,6 +21,8 @@ from slurm_io.analysis.facts import mapping, ranks_of, whole
 from slurm_io.analysis.inputs import Tables
 from slurm_io.analysis.windows import find_stretches, find_windows
 
+_TICKS_HZ = 100  # USER_HZ of every kernel that Slurm runs on
+
 
 @dataclass(frozen=True)
 class Process:
@@ -97,7 +99,7 @@ def read_timeline(tables: Tables) -> Timeline:
     opens = windows.select("proc", "opens")
     inside = batches.filter("training").join(opens, on="proc", how="left", maintain_order="left")
     inside = inside.filter(pl.col("end") > pl.col("opens"))
-    processes = _processes(batches, inside, windows, stretches, _first_seen(tables))
+    processes = _processes(batches, inside, windows, stretches, _started(tables))
     # Of a long job each column is memory: these have done their work.
     rows = inside.drop("batch", "stepped", "training", "opens")
     return Timeline(processes, rows, events, stretches, batches.height)
@@ -108,7 +110,7 @@ def _processes(
     inside: pl.DataFrame,
     windows: pl.DataFrame,
     stretches: pl.DataFrame,
-    first_seen: dict[tuple[str, int], int],
+    started: dict[tuple[str, int], int],
 ) -> tuple[Process, ...]:
     waits = inside.group_by("proc").agg(
         pl.col("wait_s").sum().alias("data_wait_s"),
@@ -131,7 +133,7 @@ def _processes(
     )
     merged = facts.join(windows, on="proc").join(waits, on="proc", how="left")
     merged = merged.join(spent, on="proc", how="left").sort("proc")
-    return tuple(_process(row, first_seen) for row in merged.iter_rows(named=True))
+    return tuple(_process(row, started) for row in merged.iter_rows(named=True))
 
 
 def _steps_made() -> pl.Expr:
@@ -147,8 +149,8 @@ def _steps_made() -> pl.Expr:
     return pl.min_horizontal(made, pl.len().cast(pl.Int64))
 
 
-def _process(row: dict[str, Any], first_seen: dict[tuple[str, int], int]) -> Process:
-    seen = min(first_seen.get((row["node"], row["pid"]), row["first_start"]), row["first_start"])
+def _process(row: dict[str, Any], started: dict[tuple[str, int], int]) -> Process:
+    began = min(started.get((row["node"], row["pid"]), row["first_start"]), row["first_start"])
     return Process(
         proc=row["proc"],
         node=row["node"],
@@ -162,7 +164,7 @@ def _process(row: dict[str, Any], first_seen: dict[tuple[str, int], int]) -> Pro
         has_workers=row["has_workers"],
         cuda=row["cuda"],
         stepped=row["stepped"],
-        startup_s=(row["opens"] - seen) / NS,
+        startup_s=(row["opens"] - began) / NS,
         data_wait_s=row["data_wait_s"] or 0.0,
         first_batch_s=row["first_batch_s"] or 0.0,
         ckpt_blocking_s=row["ckpt"] or 0.0,
@@ -173,13 +175,20 @@ def _process(row: dict[str, Any], first_seen: dict[tuple[str, int], int]) -> Pro
     )
 
 
-def _first_seen(tables: Tables) -> dict[tuple[str, int], int]:
-    """(node, pid) -> monotonic ns at which the sampler first saw the process, from meta.json."""
-    seen: dict[tuple[str, int], int] = {}
+def _started(tables: Tables) -> dict[tuple[str, int], int]:
+    """(node, pid) -> monotonic ns at which the process began, imports and all, from meta.json.
+
+    The kernel counts `starttime` from boot (proc(5)), suspended time included, which is the
+    monotonic clock on a machine that never sleeps. Where it cannot be, what the hook saw first.
+    """
+    began: dict[tuple[str, int], int] = {}
     for name, view in tables.store.nodes.items():
         offset = whole(mapping(view.meta.get("clock")).get("realtime_minus_monotonic_ns"))
         for rank in ranks_of(view) if offset is not None else ():
             pid, first = whole(rank.get("pid")), whole(rank.get("first_ts_ns"))
             if pid is not None and first is not None:
-                seen[name, pid] = first - (offset or 0)
-    return seen
+                seen = first - (offset or 0)
+                ticks = whole(rank.get("starttime"))
+                start = ticks * NS // _TICKS_HZ if ticks is not None and ticks > 0 else seen
+                began[name, pid] = min(start, seen)
+    return began

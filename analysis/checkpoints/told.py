@@ -14,6 +14,7 @@ from slurm_io.analysis.checkpoints.advice import Advice, Option
 from slurm_io.analysis.checkpoints.interference import Interference
 from slurm_io.analysis.checkpoints.seen import Checkpointing
 from slurm_io.analysis.checkpoints.written import Rate, Written
+from slurm_io.analysis.plain_words import count_of
 from slurm_io.analysis.thresholds import Saves as Limits
 from slurm_io.analysis.thresholds import Thresholds
 from slurm_io.analysis.timeline import Timeline
@@ -137,7 +138,8 @@ def _what(found: Checkpointing) -> str:
     kind = found.written.kind
     who = f", {kind}" if kind is not None and kind != "one process" else ""
     stood = f"training stood {length(median(costs))} for each"
-    text = f"{len(costs)} saves{who}: {stood if any(costs) else 'nothing held training up'}"
+    held = stood if any(costs) else "nothing held training up"
+    text = f"{count_of(len(costs), 'save')}{who}: {held}"
     if behind:
         text += f", {length(median(behind))} written beside it"
         late = sum(one.late for one in found.saves)

@@ -43,6 +43,7 @@ from slurm_io.analysis.by_stacks import ByStacks
 from slurm_io.analysis.checkpoints.blocking import Checkpoints, find_checkpoints
 from slurm_io.analysis.checkpoints.told import interval_text, is_slow, rate_text
 from slurm_io.analysis.picture import Confidence, Picture
+from slurm_io.analysis.plain_words import count_of
 from slurm_io.analysis.rules.base import (
     RULES,
     Answer,
@@ -149,7 +150,8 @@ def _evidence(saves: Checkpoints, share: float, limit: float) -> list[Evidence]:
             "checkpoint_share", share, limit,
         ),
         Evidence(
-            f"{saves.count} saves, {saves.mean_s:.2f} s each, the longest {saves.longest_s:.2f} s",
+            f"{count_of(saves.count, 'save')}, {saves.mean_s:.2f} s each, "
+            f"the longest {saves.longest_s:.2f} s",
             "checkpoint_s", saves.mean_s, None, first, last,
         ),
     ]  # fmt: skip

@@ -29,7 +29,7 @@ _FIELDS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "time.wall_s": ("s", "time the job was watched", ("time", "wall_s")),
     "time.startup_s": (
         "s",
-        "from the first sight of a rank, imports done, to its first batch",
+        "from the start of a rank, imports and all, to its first step",
         ("time", "startup_s"),
     ),
     "time.training_s": ("s", "training time", ("time", "training_s")),

@@ -36,6 +36,29 @@ def test_every_second_of_the_window_has_one_name() -> None:
     assert process.startup_s == pytest.approx(101.3 - 97.0)
 
 
+@pytest.mark.parametrize(
+    ("ticks", "startup_s"),
+    [
+        (9000, 101.3 - 90.0),
+        (9800, 101.3 - 97.0),  # the machine slept: that clock is ahead
+        (0, 101.3 - 97.0),
+        ("9000", 101.3 - 97.0),
+    ],
+)
+def test_start_up_counts_from_the_start_of_the_process(ticks: object, startup_s: float) -> None:
+    rank = one_rank()
+    for k in range(50):
+        rank.batch(0.1 if k else 1.0, index=k)
+        rank.compute(0.05)
+    store = Job([rank]).store()
+    [node] = store.nodes.values()
+    opened = timeline_of(rank).processes[0]
+    node.meta["ranks"][0]["starttime"] = ticks
+    [process] = read_timeline(Tables(store)).processes
+    assert process.startup_s - opened.startup_s == pytest.approx(startup_s - (101.3 - 97.0))
+    assert process.training_s == opened.training_s
+
+
 def test_a_validation_loader_is_evaluation() -> None:
     rank = one_rank()
     for epoch in range(3):
