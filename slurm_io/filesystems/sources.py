@@ -83,8 +83,10 @@ def parse_lustre_source(source: str, is_lustre: bool = False) -> LustreSource | 
         nodes = found["servers"].split(":")
     else:
         return None
-    subdir = (found["subdir"] or "").rstrip("/") or None
-    return LustreSource(found["fsname"], subdir, tuple(tuple(node.split(",")) for node in nodes))
+    servers = tuple(tuple(node.split(",")) for node in nodes)
+    if not all(map(all, servers)):  # a server without an address
+        return None
+    return LustreSource(found["fsname"], (found["subdir"] or "").rstrip("/") or None, servers)
 
 
 def parse_nfs_source(source: str) -> NfsSource | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from slurm_io.filesystems.sources import (
@@ -78,6 +78,8 @@ def test_lustre_servers_with_ipv6_addresses() -> None:
 
 
 @given(st.text(alphabet="ab1.:,@/[]=-_%\n tcpo2ib", max_size=200))
+@example(",:/1")
+@example("a,,b:/1")
 def test_any_text_reads_as_something(source: str) -> None:
     kind_of_source(source)
     found = parse_lustre_source(source, is_lustre=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ class DeadSampler:
         self.spool = spool
         self.rings = Rings(rings, uid, OFFSET_NS, find_pid)
         self._sink = SpoolWriter(spool, TABLES.values())
+        weakref.finalize(self, self.rings.close)
         self.write_meta()
 
     def write_meta(self, **facts: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import struct
+import weakref
 from pathlib import Path
 
 _BODY = struct.Struct("<QBBHIQQIIQqQ")
@@ -33,6 +34,7 @@ class RingMaker:
         self.written = 0
         self.path = folder / f"ring-{self.pid}-{self.starttime}"
         self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        self.close = weakref.finalize(self, os.close, self._fd)  # the file stays
         os.ftruncate(self._fd, 4096 + 64 * n_records)
         said = json.dumps({"pid": self.pid, "rank": 0, **(greeting or {})}).encode()
         header = struct.pack("<8sIIIIq", b"SIORING1", 4096, 64, n_records, len(said), 0)
@@ -86,7 +88,3 @@ class RingMaker:
         os.pwrite(self._fd, record, 4096 + 64 * (self.written % self.n_records))
         self.written += 1
         os.pwrite(self._fd, struct.pack("<Q", self.written), 48)
-
-    def close(self) -> None:
-        """Give the descriptor back; the file stays."""
-        os.close(self._fd)

@@ -47,7 +47,8 @@ def test_a_source_that_hangs_is_left_behind(
     monkeypatch.setitem(ENGINES._things, NAME, Hanging)
     other = tmp_path / "other"
     fill(other, SIZES)
-    patience = replace(QUICK, hung_s=0.3, grace_s=0.1)
+    # Longer than a busy machine keeps the good source waiting.
+    patience = replace(QUICK, hung_s=3.0, grace_s=0.1)
     sources = (path_source(site.source), path_source(other))
     answer = site.stage(engine=NAME, sources=sources, patience=patience)
     assert answer.state == "ready"
