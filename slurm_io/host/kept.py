@@ -6,6 +6,7 @@ and every counter is read once a second for days.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 from pathlib import Path
@@ -30,9 +31,9 @@ class KeptFile:
     __slots__ = ("_buffer_bytes", "_descriptor", "error_number", "path")
 
     def __init__(self, path: str | Path) -> None:
+        self._descriptor = -1
         self.path = os.fspath(path)
         self.error_number: int | None = None
-        self._descriptor = -1
         self._buffer_bytes = _FIRST_BUFFER_BYTES
 
     def read(self) -> bytes | None:
@@ -60,6 +61,11 @@ class KeptFile:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+    def __del__(self) -> None:
+        """Whoever drops one unclosed, by an error half-way, keeps no descriptor."""
+        with contextlib.suppress(OSError):
+            self.close()
 
     def _read_from_start(self) -> bytes:
         if self._descriptor < 0:

@@ -118,3 +118,22 @@ def test_a_device_that_came_back_is_opened_anew_once(
     monkeypatch.setattr(os, "pread", stale_once)
     assert kept.read() == b"new"
     kept.close()
+
+
+def test_one_that_is_dropped_unclosed_gives_its_descriptor_back(tmp_path: Path) -> None:
+    (tmp_path / "stat").write_text("1")
+    kept = KeptFile(tmp_path / "stat")
+    kept.read()
+    [descriptor] = [
+        int(one.name) for one in Path("/proc/self/fd").iterdir() if leads_to(one, kept.path)
+    ]
+    del kept
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+
+
+def leads_to(link: Path, path: str) -> bool:
+    try:
+        return os.readlink(link) == path  # noqa: PTH115
+    except OSError:  # the descriptor that lists them
+        return False
