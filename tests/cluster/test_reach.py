@@ -7,6 +7,7 @@ import pwd
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -261,12 +262,15 @@ def test_slurmctld_that_is_gone_is_an_answer_for_every_node(
 
 def test_a_node_that_stops_in_the_middle_costs_its_own_answer_only(cluster: SlurmCluster) -> None:
     """Killed while its program runs: slurmd, the step and the program."""
-    text = 'test "$SLURMD_NODENAME" = t3 && exec sleep 7654; echo fine'
+    done = cluster.root / "reached-"
+    text = f'test "$SLURMD_NODENAME" = t3 && exec sleep 7654; echo fine; : >{done}$SLURMD_NODENAME'
 
     def kill() -> None:
         parts.wait_until(
             lambda: bool(parts.processes_naming("sleep\x007654")), 20, "the program runs"
         )
+        for name in ("t1", "t2"):  # Slurm ends the step everywhere: see that theirs have ended
+            parts.wait_until(Path(f"{done}{name}").exists, 20, f"{name} has answered")
         cluster.kill_node("t3")
 
     killer = threading.Thread(target=kill)

@@ -275,6 +275,8 @@ class SlurmCluster:
     def _start_database(self) -> int:
         data, init = self.root / "mysql", self.root / "init.sql"
         common = ["--no-defaults", f"--datadir={data}", "--user=root"]
+        # A server that starts removes what others have in its folder for temporary tables.
+        env = {**self.env, "TMPDIR": os.fspath(self.root)}
         install = parts.run(
             [
                 "mariadb-install-db",
@@ -282,7 +284,7 @@ class SlurmCluster:
                 "--skip-test-db",
                 "--auth-root-authentication-method=normal",
             ],
-            self.env,
+            env,
             timeout_s=120.0,
         )
         if install.returncode != 0:
@@ -303,7 +305,7 @@ class SlurmCluster:
             "--innodb-buffer-pool-size=32M",
             "--innodb-flush-log-at-trx-commit=0",
         ]
-        pid = parts.spawn(argv, self.env, self.root / "log" / "mariadbd.log")
+        pid = parts.spawn(argv, env, self.root / "log" / "mariadbd.log")
         self._pids.append(pid)
         return pid
 

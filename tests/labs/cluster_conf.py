@@ -72,7 +72,11 @@ def slurm_conf(
     root: Path, ports: Ports, dbd: bool, hooks: Mapping[str, Path | None], extra: str
 ) -> str:
     """Text of slurm.conf; `hooks` maps Prolog, Epilog, TaskProlog to scripts."""
-    lines = [BASE.format(root=root, slurmctld=ports.slurmctld)]
+    # Clusters that stand at once on this machine must not have jobs of the same numbers.
+    lines = [
+        BASE.format(root=root, slurmctld=ports.slurmctld),
+        f"FirstJobId={ports.slurmctld}",
+    ]
     if dbd:
         lines += [
             "AccountingStorageType=accounting_storage/slurmdbd",
