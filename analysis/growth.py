@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from slurm_io.analysis.host_rows import rows_in_training
+from slurm_io.analysis import host_rows
 from slurm_io.analysis.inputs import Tables
 from slurm_io.analysis.losses import Losses
 from slurm_io.analysis.timeline import Timeline
@@ -60,17 +60,21 @@ class Grower:
 
 def find_growth(tables: Tables, timeline: Timeline, parts: int) -> list[Growth]:
     """One entry for each node whose memory was recorded all through training."""
-    groups = rows_in_training(tables, timeline, "cgroup", _CGROUP).rows.drop_nulls("mem_anon_bytes")
+    groups = _held(tables, timeline, "cgroup", _CGROUP).drop_nulls("mem_anon_bytes")
     held = pl.col("mem_anon_bytes") + pl.col("mem_shmem_bytes").fill_null(0)
     ours = groups.group_by("node", _part(parts), "path").agg(held.mean().alias("held"))
     ours = ours.group_by("node", "part").agg(pl.col("held").max())
-    nodes = rows_in_training(tables, timeline, "node", _NODE).rows.drop_nulls("shmem_bytes")
+    nodes = _held(tables, timeline, "node", _NODE).drop_nulls("shmem_bytes")
     theirs = nodes.group_by("node", _part(parts)).agg(pl.col("shmem_bytes").mean().alias("held"))
     told = {
         **_series(theirs, parts, "the node's shared memory", False),
         **_series(ours, parts, "the job's anonymous and shared memory", True),
     }
     return [told[name] for name in sorted(told)]
+
+
+def _held(tables: Tables, timeline: Timeline, table: str, columns: tuple[str, ...]) -> pl.DataFrame:
+    return host_rows.rows_in_training(tables, timeline, table, columns, of_moments=True).rows
 
 
 def _part(parts: int) -> pl.Expr:
@@ -88,7 +92,7 @@ def _series(means: pl.DataFrame, parts: int, what: str, is_ours: bool) -> dict[s
 
 def find_grower(tables: Tables, timeline: Timeline) -> Grower | None:
     """Who grew most from the first fifth of training to the last; None when nobody did."""
-    rows = rows_in_training(tables, timeline, "process", _PROCESS).rows.drop_nulls("rss_bytes")
+    rows = _held(tables, timeline, "process", _PROCESS).drop_nulls("rss_bytes")
     rss = pl.col("rss_bytes")
     found = (
         rows.group_by("node", "pid", "starttime")
@@ -112,7 +116,7 @@ def find_grower(tables: Tables, timeline: Timeline) -> Grower | None:
 def shared_share(tables: Tables, timeline: Timeline) -> tuple[float, float, str] | None:
     """(share of the node's memory, bytes, node) of the shared memory held as training began; of
     the node where that is most."""
-    rows = rows_in_training(tables, timeline, "node", _NODE).rows
+    rows = _held(tables, timeline, "node", _NODE)
     rows = rows.drop_nulls(["shmem_bytes", "mem_total_bytes"]).filter(pl.col("at") < 0.2)
     found = rows.group_by("node").agg(
         pl.col("shmem_bytes").mean(), pl.col("mem_total_bytes").max().alias("total")

@@ -45,21 +45,33 @@ class HostRows:
 
 
 def rows_in_training(
-    tables: Tables, timeline: Timeline, table: str, columns: Sequence[str]
+    tables: Tables,
+    timeline: Timeline,
+    table: str,
+    columns: Sequence[str],
+    of_moments: bool = False,
 ) -> HostRows:
     """Rows of `table` whose interval's middle lies between warm-up and the last step of their
-    node. `table` must have ``interval_ns``."""
-    return rows_between(tables, training_spans(timeline), table, columns)
+    node. `table` must have ``interval_ns``.
+
+    `of_moments`: what is asked for is no counter and stands for the end of its interval (memory
+    held), which must lie there: the next moment it may be given back.
+    """
+    return rows_between(tables, training_spans(timeline), table, columns, of_moments)
 
 
 def rows_between(
-    tables: Tables, spans: pl.DataFrame, table: str, columns: Sequence[str]
+    tables: Tables,
+    spans: pl.DataFrame,
+    table: str,
+    columns: Sequence[str],
+    of_moments: bool = False,
 ) -> HostRows:
     """As :func:`rows_in_training`, between `opens` and `closes` of each node in `spans`."""
     every = thinning(spans, _ROWS_A_SECOND.get(table, 1))
     raw = tables.frame(table, ("mono_ns", "interval_ns", *columns), every)
     raw = raw.drop_nulls(["mono_ns", "interval_ns"]).filter(pl.col("interval_ns") > 0)
-    middle = pl.col("mono_ns") - pl.col("interval_ns") // 2
+    middle = pl.col("mono_ns") - (0 if of_moments else pl.col("interval_ns") // 2)
     placed = raw.with_columns(pl.col("node").cast(pl.String)).join(spans, on="node", how="inner")
     inside = placed.filter((middle >= pl.col("opens")) & (middle <= pl.col("closes")))
     at = (middle - pl.col("opens")) / (pl.col("closes") - pl.col("opens")).clip(1)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from slurm_io.analysis.api import analyse_store
 from tests.analysis.rules.stores import GIB, Row, answer, healthy, job, put, text_of
-from tests.analysis.stand_in import Rank, StandInStore, one_rank, train
+from tests.analysis.stand_in import EPOCH_NS, NS, Rank, StandInStore, one_rank, train
 
 RULE = "f09_index_growth"
 
@@ -40,6 +40,23 @@ def test_steps_that_slow_down_with_it_are_the_second_signal() -> None:
         rank.compute(0.05 * (1 + k / 2000))
     [finding] = answer(RULE, growing(rank, lambda at: 10 + 6 * at)).findings
     assert finding.confidence == "proven"
+
+
+def test_memory_given_back_as_the_training_ends_hides_no_growth() -> None:
+    """A row is of the end of its second, a moment after the last step."""
+    rank = one_rank()
+    for k in range(1100):
+        rank.batch(0.002, "pipe", index=k)
+        rank.compute(0.018)
+    store = growing(rank, lambda at: 10 + 6 * at if at < 1 else 16)
+    rows = store.nodes["n1"].tables["cgroup"]
+    end_ns = int((rank.now + 0.3) * NS)
+    freed = {"mono_ns": end_ns, "ts_ns": end_ns + EPOCH_NS, "mem_anon_bytes": GIB // 4}
+    store.nodes["n1"].tables["cgroup"] = [
+        *(row for row in rows if row["mono_ns"] < rank.now * NS),
+        {**rows[-1], **freed},
+    ]
+    assert answer(RULE, store).state == "fired"
 
 
 def test_page_cache_that_grows_is_no_memory() -> None:
