@@ -2,8 +2,10 @@
 
 Source
     ``py-spy record --nonblocking --idle -f chrometrace`` on one process at a time, in windows of
-    5 s at up to 10 looks a second: ranks in turn, every third window a loader worker. Never in
-    blocking mode: nothing is stopped. In Slurm the window runs as the job's user and in the job's
+    5 s at about 10 looks a second: ranks in turn, every third window a loader worker. Each window
+    draws its rate by chance (7, 9, 11 or 13), so that no training whose steps keep time with one of
+    them is looked at in the same place of its step again and again. Never in blocking mode: nothing
+    is stopped. In Slurm the window runs as the job's user and in the job's
     control groups, never as root (unless ``stacks_as_root``); what it says is checked and not
     trusted.
 
@@ -27,6 +29,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import resource
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -41,7 +44,8 @@ if TYPE_CHECKING:
 ENDED = "the process has ended"  # while it was looked at: no refusal
 WINDOW_S = 5
 FIRST_WINDOW_S = 1  # until it is known what a look costs: py-spy reads every Python thread
-RATE_HZ = 10
+RATES_HZ = (7, 9, 11, 13)
+"""Looks a second; none is a multiple of another, nor of what people like to set timers to."""
 _MOST_CPU_S = 0.15  # of a window
 _FIRST_AFTER_S = 2.0  # a rank that has just begun imports
 _PATIENCE_S = 60.0  # for a process that refused; doubled each time
@@ -72,6 +76,7 @@ class StacksCollector:
         self._cpu_s = 0.0
         self._look_s: dict[str, float] = {}
         self._as_user = ""
+        self._chance = random.Random()
 
     def open(self, context: Context) -> Availability:
         """Whether windows were asked for and can be had; nothing is imported for those who did not
@@ -168,11 +173,12 @@ class StacksCollector:
 
     def _pace(self, role: str) -> tuple[int, int]:
         """(looks a second, seconds) of the next window of a rank or a worker."""
+        rate_hz = self._chance.choice(RATES_HZ)
         look_s = self._look_s.get(role)
         if look_s is None:
-            return RATE_HZ, FIRST_WINDOW_S
+            return rate_hz, FIRST_WINDOW_S
         affordable_hz = int(_MOST_CPU_S / (max(look_s, 1e-6) * WINDOW_S))
-        return max(1, min(RATE_HZ, affordable_hz)), WINDOW_S
+        return max(1, min(rate_hz, affordable_hz)), WINDOW_S
 
     def _still_refusing(self, now_ns: int) -> frozenset[_Who]:
         """Whom not to ask yet; who has had its time for long is forgotten (pids come and go)."""

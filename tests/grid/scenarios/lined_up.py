@@ -47,7 +47,7 @@ SCENARIOS = (
     Scenario(
         name="drops-beside-spikes",
         why="A disk answers slowly for some seconds now and then, and throughput drops with it.",
-        train=steps(2950, compute_ms=96, batch=1, reader="pieces", pieces=1),
+        train=steps(3150, compute_ms=96, batch=1, reader="pieces", pieces=1),
         verdicts=STORAGE,
         fired=F01,
         quiet=F04,
@@ -62,7 +62,7 @@ SCENARIOS = (
         name="drops-beside-nothing",
         why="An index grows and is rebuilt now and then; the disk is as fast as ever meanwhile.",
         train=steps(
-            2950, compute_ms=92, batch=1, reader="pieces", pieces=1, index_kib=128, index_ms=14,
+            3150, compute_ms=92, batch=1, reader="pieces", pieces=1, index_kib=128, index_ms=14,
             pause_every=130, pause_ms=450,
         ),
         verdicts=NOT_ILL,
