@@ -17,13 +17,17 @@ from pathlib import Path
 
 from slurm_io.sampler.folder_changes import FolderChanges
 from slurm_io.sampler.ring import Ring
-from slurm_io.sampler.ring_format import HEADER_BYTES, MAX_RING_BYTES, parse_header
+from slurm_io.sampler.ring_format import (
+    HEADER_BYTES,
+    INT32_MAX,
+    MAX_RING_BYTES,
+    parse_header,
+)
 
 _NAME = re.compile(r"ring-([1-9][0-9]{0,9})-([0-9]{1,19})(?:\.([1-9][0-9]{0,19}))?", re.ASCII)
 _MOST_RINGS = 1024
 _MOST_ENTRIES = 8192
 _MOST_REFUSED_KEPT = 4096
-_LARGEST_PID = 2**31 - 1  # a pid_t, and what a column holds
 _TRIES = 3  # a ring is created in steps: only what stays wrong is refused
 _OPEN_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -130,7 +134,7 @@ class RingFolder:
         tries = self._tries.get(name, 0)
         if tries >= _TRIES or len(self._tries) >= _MOST_REFUSED_KEPT:
             return None
-        may_be = pid <= _LARGEST_PID
+        may_be = pid <= INT32_MAX
         found = self._open_ring(name, pid, starttime, pid_ns) if may_be else None
         if found is not None:
             self._tries.pop(name, None)

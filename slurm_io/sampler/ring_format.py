@@ -40,7 +40,7 @@ EVENT_NAMES = {
     6: "ckpt_background", 7: "load", 8: "gc", 9: "exit", 10: "error",
     11: "padding",
 }  # fmt: skip
-_INT32_MAX = 2**31 - 1
+INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
 
 
@@ -187,7 +187,7 @@ def parse_phase(raw: bytes) -> tuple[str, int | None]:
         return "none", None
     phase, loader, _since_ns = _PHASE.unpack_from(raw)
     name = PHASE_NAMES.get(phase, "none")
-    return name, loader if name == "data_wait" and loader <= _INT32_MAX else None
+    return name, loader if name == "data_wait" and loader <= INT32_MAX else None
 
 
 def parse_gpu_counts(raw: bytes) -> GpuCounts | None:
@@ -231,8 +231,8 @@ def batch_of(fields: tuple[int, ...]) -> Batch | None:
     (_n, _k, flags, loader, epoch, start, end, index, step, last_step, gpu_idle, _m) = fields
     if (
         not start <= end <= _INT64_MAX
-        or epoch > _INT32_MAX
-        or index > _INT32_MAX
+        or epoch > INT32_MAX
+        or index > INT32_MAX
         or last_step > _INT64_MAX
     ):
         return None
@@ -245,7 +245,7 @@ def batch_of(fields: tuple[int, ...]) -> Batch | None:
 
 def _gpu_wait_of(fields: tuple[int, ...]) -> GpuWait | None:
     (_n, _k, flags, loader, epoch, start, end, index, _step, _zero, idle, _m) = fields
-    if not start <= end <= _INT64_MAX or max(epoch, index) > _INT32_MAX or idle < 0:
+    if not start <= end <= _INT64_MAX or max(epoch, index) > INT32_MAX or idle < 0:
         return None
     return GpuWait(loader, epoch, index, start, end, min(idle, end - start), not flags & 16)
 
@@ -272,7 +272,7 @@ def _parse_text(raw: bytes, offset: int) -> TextPart | None:
 
 def _small_int(value: object) -> int | None:
     is_number = isinstance(value, int) and not isinstance(value, bool)
-    return value if is_number and 0 <= value <= _INT32_MAX else None  # type: ignore[operator,return-value]
+    return value if is_number and 0 <= value <= INT32_MAX else None  # type: ignore[operator,return-value]
 
 
 def _short_text(value: object) -> str | None:

@@ -149,6 +149,18 @@ def open_regular(folder_fd: int, name: bytes, flags: int = 0) -> tuple[int, os.s
     return fd, found
 
 
+def read_at(fd: int, offset: int, count: int) -> bytes:
+    """Up to `count` bytes. Raises OSError."""
+    parts = []
+    while count > 0:
+        part = os.pread(fd, min(count, 1 << 20), offset)
+        if not part:
+            break
+        parts.append(part)
+        count, offset = count - len(part), offset + len(part)
+    return b"".join(parts)
+
+
 def kind_of_entry(mode: int) -> str:
     """What stands there, in words."""
     kinds = (

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slurm_io.errors import ManifestError
+from slurm_io.staging.beneath import read_at
 
 #: The format's own limit on a header.
 MAX_HEADER_BYTES = 100_000_000
@@ -111,7 +112,7 @@ def read_header(descriptor: int, where: str) -> ShardHeader:
             f"{where}: the header alone has {_LENGTH_BYTES + header_bytes} bytes, "
             f"the file {size_bytes}: truncated"
         )
-    return parse_header(_read_fully(descriptor, header_bytes, _LENGTH_BYTES), where)
+    return parse_header(read_at(descriptor, _LENGTH_BYTES, header_bytes), where)
 
 
 def parse_header(text: bytes, where: str) -> ShardHeader:
@@ -263,14 +264,3 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) != len(pairs):
         raise ValueError("a key occurs twice")
     return found
-
-
-def _read_fully(descriptor: int, count: int, offset: int) -> bytes:
-    parts = []
-    while count > 0:
-        part = os.pread(descriptor, min(count, 1 << 20), offset)
-        if not part:
-            break
-        parts.append(part)
-        count, offset = count - len(part), offset + len(part)
-    return b"".join(parts)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from slurm_io.staging import safetensors
+from slurm_io.staging.beneath import read_at
 from slurm_io.staging.checkpoints import zip_end
-from slurm_io.staging.checkpoints.found import Found, read_at
+from slurm_io.staging.checkpoints.found import Found
 from slurm_io.staging.checkpoints.model import Judged, Problem, sum_up
 
 TORCH_SUFFIXES = (".pt", ".pth", ".ckpt", ".bin", ".tar")

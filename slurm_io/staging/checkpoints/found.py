@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 
-from slurm_io.staging.beneath import Folder, kind_of_entry, open_regular
+from slurm_io.staging.beneath import Folder, kind_of_entry, open_regular, read_at
 from slurm_io.staging.checkpoints.names import shown
 
 MOST_ENTRIES = 20_000
@@ -79,18 +79,6 @@ class Found:
     def top(self) -> list[str]:
         """Names of the files directly in the folder."""
         return [name for name in self.files if "/" not in name]
-
-
-def read_at(fd: int, offset: int, count: int) -> bytes:
-    """Up to `count` bytes. Raises OSError."""
-    parts = []
-    while count > 0:
-        part = os.pread(fd, min(count, 1 << 20), offset)
-        if not part:
-            break
-        parts.append(part)
-        count, offset = count - len(part), offset + len(part)
-    return b"".join(parts)
 
 
 def find_folder(folder: Folder, raw: bytes, deadline_s: float) -> Found:

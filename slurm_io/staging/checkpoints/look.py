@@ -3,7 +3,7 @@
 ``python -m slurm_io.staging.checkpoints.look STORE``, or :func:`look_at_saves` in a process that is
 the job's user already. The newest three saves of each folder that the job saved to, metadata only.
 Each folder is looked at in a child of its own: a mount that hangs costs its own answer, and all
-together take 20 s at most. Docs: docs/checkpoints.md.
+together take 20 s at most. Docs: docs/checkpoints-whole.md.
 """
 
 from __future__ import annotations

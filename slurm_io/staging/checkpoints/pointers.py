@@ -7,8 +7,7 @@ import re
 import stat
 from dataclasses import dataclass
 
-from slurm_io.staging.beneath import Folder, open_regular
-from slurm_io.staging.checkpoints.found import read_at
+from slurm_io.staging.beneath import Folder, open_regular, read_at
 from slurm_io.staging.checkpoints.names import shown
 
 MEGATRON = b"latest_checkpointed_iteration.txt"

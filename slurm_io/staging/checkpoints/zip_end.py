@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import struct
 
-from slurm_io.staging.checkpoints.found import read_at
+from slurm_io.staging.beneath import read_at
 
 START = b"PK\x03\x04"
 _END, _CONTENTS = b"PK\x05\x06", b"PK\x01\x02"
