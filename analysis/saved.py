@@ -66,7 +66,7 @@ class Look:
 
 def read_look(store: StoreView) -> Look | None:
     """None when nobody looked."""
-    told = getattr(store, "checkpoints", None)
+    told = store.checkpoints
     if not isinstance(told, dict) or told.get("schema") != _SCHEMA:
         return None
     series = tuple(map(_series, _objects(told.get("folders"), _MOST_SERIES)))
