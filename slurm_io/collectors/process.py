@@ -2,11 +2,13 @@
 
 Source: /proc/PID/stat, io and schedstat through kept descriptors; threads by state are not counted.
 Columns: schema.PROCESS. Counters are deltas since this process's previous row, `interval_ns` is the
-time since then: a process whose row held neither CPU time nor I/O nor faults rests, for two ticks,
-then for five, so that its next row covers all of that. When the governor slows this source, every
-process rests after every row: for the period it is slowed to on average, each for another time, so
-that no second is without rows and no reader that takes each so many-th second misses a process.
-Nothing is lost but what a resting process does in its last seconds of life.
+time since then; the first row of a process that was born moments ago covers its life so far, for a
+worker of one pass over the data reads from its first moment on. A process whose row held neither
+CPU time nor I/O nor faults rests, for two ticks, then for five, so that its next row covers all of
+that. When the governor slows this source, every process rests after every row: for the period it is
+slowed to on average, each for another time, so that no second is without rows and no reader that
+takes each so many-th second misses a process. Nothing is lost but what a resting process does in
+its last seconds of life.
 main_ns and queue_ns are of ranks and workers, in a row every few seconds, later every minute: means
 since the row before that has them.
 Needs: the same user or root for io (else those columns are null). blkio_delay_ns needs delay
@@ -21,6 +23,7 @@ import errno
 import os
 import random
 import resource
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -41,12 +44,14 @@ _MOST_WATCHED = 2048
 _FIRST_REST_NS = 1_500_000_000  # to the second tick from now, also when that comes early
 _LONGEST_REST_NS = 4_500_000_000
 _HALF_TICK_NS = 500_000_000
+_NEWBORN_NS = 10_000_000_000
 
 Io = tuple[int, int, int, int, int, int]
 """rchar, wchar, syscr, syscw, read_bytes, write_bytes, as the kernel lists them."""
 
 _NO_IO = (0,) * 6
 _NO_SHARES = (None, None)
+_UNBORN = PidStat("", "R", *(0,) * 10)
 
 
 @dataclass(slots=True)
@@ -88,6 +93,7 @@ class ProcessCollector:
 
     def __init__(self) -> None:
         self._watched: dict[int, _Watched] = {}
+        self._counted: dict[int, int] = {}
         self._members: Sequence[Member] = ()
         self._chosen: Sequence[Member] = ()
         self._lively: list[tuple[Member, _Watched]] = []
@@ -120,7 +126,8 @@ class ProcessCollector:
             self._sort_anew()
 
     def collect(self, tick: Tick) -> list[Row]:
-        """Rows of all members seen before; the first sight of a process only opens it."""
+        """Rows of all members seen before and of those just born; the first sight of a process
+        that had lived before only opens it."""
         members = self._context.members()
         if members is not self._members:
             self._members = members
@@ -177,8 +184,12 @@ class ProcessCollector:
         self._send_to_rest(0)
 
     def _forget_all_but(self, members: Iterable[Member]) -> None:
+        self._counted = {
+            pid: start for pid, start in self._counted.items() if _birth_of_newborn(start)
+        }
         living = {member.pid: member.starttime for member in members}
         for pid in [p for p, seen in self._watched.items() if living.get(p) != seen.starttime]:
+            self._counted[pid] = self._watched[pid].starttime
             self._watched.pop(pid).close()
 
     def _watch(self, member: Member) -> _Watched:
@@ -187,6 +198,10 @@ class ProcessCollector:
         files = KeptFile(folder / "stat"), KeptFile(folder / "io")
         queue = RunQueue(folder, self._chance)
         watched = _Watched(member.starttime, *files, queue, keeps)
+        born_ns = _birth_of_newborn(member.starttime)
+        # What was looked at before under another role, or was left out meanwhile, is counted once.
+        if born_ns is not None and self._counted.get(member.pid) != member.starttime:
+            watched.mono_ns, watched.stat, watched.io = born_ns, _UNBORN, _NO_IO
         self._watched[member.pid] = watched
         return watched
 
@@ -256,6 +271,13 @@ class ProcessCollector:
             max(0, new.minflt - old.minflt), max(0, new.majflt - old.majflt),
             max(0, delay_ticks) * _NS_PER_TICK if self._delay_counts else None,
         )  # fmt: skip
+
+
+def _birth_of_newborn(starttime: int) -> int | None:
+    """The monotonic moment, ns; None when it was long ago: such a process may have had rows."""
+    asleep_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()
+    born_ns = starttime * _NS_PER_TICK - asleep_ns
+    return born_ns if 0 <= time.monotonic_ns() - born_ns <= _NEWBORN_NS else None
 
 
 def _differ_by_state_only(raw: bytes, old: bytes) -> bool:

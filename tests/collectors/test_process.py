@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -283,3 +284,46 @@ def test_ranks_and_workers_tell_now_and_then_how_they_ran_and_queued(tmp_path: P
             assert bool(known) == is_told
             assert len(known) < len(told)
             assert all(ran >= 0 and 0 <= queued <= 1_000_000_000 for ran, queued in known)
+
+
+def test_the_first_row_of_a_newborn_begins_at_its_birth(tmp_path: Path) -> None:
+    """A worker lives for one pass over the data: what it read before the first look counts."""
+    (tmp_path / "data").write_bytes(bytes(1 << 20))
+    script = "open(sys.argv[1], 'rb', buffering=0).read()\nready()\nsys.stdin.read()"
+    before_ns = time.monotonic_ns()
+    with running(script, tmp_path / "data") as pid:
+        collector = ProcessCollector()
+        collector.open(context([member(pid)]))
+        now_ns = time.monotonic_ns()
+        [row] = rows_of(collector, now_ns)
+        told = parse_io(Path(f"/proc/{pid}/io").read_bytes())
+        collector.close()
+    assert told is not None
+    assert row["rchar_bytes"] == told[0] >= 1 << 20
+    assert 0 < row["interval_ns"] <= now_ns - before_ns + 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    assert row["cpu_ns"] <= row["interval_ns"]
+
+
+def test_one_that_comes_back_as_a_member_is_not_counted_from_its_birth_again() -> None:
+    with running("ready()\nsys.stdin.read()") as pid:
+        members = [member(pid)]
+        collector = ProcessCollector()
+        collector.open(replace(context([]), members=lambda: members))
+        assert len(rows_of(collector, time.monotonic_ns())) == 1
+        members = []
+        assert rows_of(collector, time.monotonic_ns()) == []
+        members = [member(pid)]
+        assert rows_of(collector, time.monotonic_ns()) == []
+        collector.close()
+
+
+def test_one_that_has_lived_for_long_has_no_row_at_first_sight(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(process_module, "_NEWBORN_NS", 0)
+    with running("ready()\nsys.stdin.read()") as pid:
+        collector = ProcessCollector()
+        collector.open(context([member(pid)]))
+        time.sleep(0.02)
+        assert rows_of(collector, time.monotonic_ns()) == []
+        collector.close()
