@@ -2,7 +2,8 @@
 
 Two views that know nothing of each other. Stacks come in windows of some seconds, so the hook's
 share is taken over just those seconds, each weighted by its samples. The interval is Wilson's for
-a binomial at 95 %; they agree where the hook's share lies in it, give or take two points: a sample
+a binomial at 95 %, of half as many samples: py-spy looks at moments drawn by chance, and a stack
+counts for the time until the next look, which varies as much as it lasts. They agree where the hook's share lies in it, give or take two points: a sample
 sees a batch's hand-over, and the hook's clock stops before it. Starting and ending passes over a
 loader is no wait of the hook's and is left out on both sides. Without a hook the report's own
 shares are made of stacks (:mod:`.by_stacks`): there the interval is wider, for windows are counted.
@@ -22,6 +23,7 @@ from slurm_io.analysis.picture import Picture
 _COLUMNS = ("mono_ns", "interval_ns", "rank", "pid", "role", "state", "sub", "samples")
 _Z = 1.96
 _TOLERANCE = 0.02
+_SAMPLES_WORTH_ONE = 2  # of weights drawn from an exponential distribution
 _FEWEST_SAMPLES = 50
 _DIGITS = 4
 _COMPARED = ("data_wait", "ckpt")
@@ -87,7 +89,7 @@ class StackCheck:
         who = f" ({', '.join(self.differing)})" if self.differing else ""
         return (
             f"stacks and hook do not agree{who}: a loader or a save that the hook does not know, "
-            "or waits too short for ten looks a second"
+            "or waits too short for twenty looks a second"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -128,7 +130,7 @@ def check_stacks(picture: Picture) -> StackCheck | None:
     )
 
 
-def wilson(hits: float, samples: int) -> tuple[float, float]:
+def wilson(hits: float, samples: float) -> tuple[float, float]:
     """95 % interval of a share."""
     share, spread = hits / samples, _Z**2 / samples
     middle = (share + spread / 2) / (1 + spread)
@@ -224,7 +226,7 @@ def _with_share(seconds: pl.DataFrame, spans: pl.DataFrame, name: str) -> pl.Dat
 def _share(base: pl.DataFrame, name: str, compared: bool) -> Share:
     samples = int(base["samples"].sum())
     hits = float(base[name].sum())
-    low, high = wilson(hits, samples)
+    low, high = wilson(hits / _SAMPLES_WORTH_ONE, samples / _SAMPLES_WORTH_ONE)
     hook = None
     if compared:
         weighted = base.select((pl.col(f"hook_{name}") * pl.col("samples")).sum()).item()

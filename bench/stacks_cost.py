@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from slurm_io.collectors.stacks import WINDOW_S
+from slurm_io.collectors.stacks import RATE_HZ, WINDOW_S
 from slurm_io.collectors.stacks.program import find_py_spy
 from slurm_io.collectors.stacks.recording import Order, longest_s, record
 from slurm_io.frames.table import FrameTable, load_table
@@ -16,7 +16,6 @@ from slurm_io.host.probe import Probe
 from slurm_io.host.same_process import starttime_of
 from slurm_io.model import STACKS_SHARE
 
-_RATE_HZ = 10  # what the sampler's rates are on average
 TARGET = """
 import sys, threading, time
 def deep(n):
@@ -60,7 +59,7 @@ def window(pid: int, program: str, table: FrameTable) -> tuple[float, int]:
     """(CPU seconds of all children, looks) of one window."""
     order = Order(
         pid=pid, starttime=starttime_of(pid) or 0, program=program, duration_s=WINDOW_S,
-        rate_hz=_RATE_HZ, spool="/tmp", uid=None, as_root=False, grid_ns=time.monotonic_ns(),
+        rate_hz=RATE_HZ, spool="/tmp", uid=None, as_root=False, grid_ns=time.monotonic_ns(),
     )  # fmt: skip
     before_s = children_cpu_s()
     probe = Probe([(record, (order, table))], longest_s(WINDOW_S))

@@ -2,12 +2,12 @@
 
 Source
     ``py-spy record --nonblocking --idle -f chrometrace`` on one process at a time, in windows of
-    5 s at about 10 looks a second: ranks in turn, every third window a loader worker. Each window
-    draws its rate by chance (7, 9, 11 or 13), so that no training whose steps keep time with one of
-    them is looked at in the same place of its step again and again. Never in blocking mode: nothing
-    is stopped. In Slurm the window runs as the job's user and in the job's
-    control groups, never as root (unless ``stacks_as_root``); what it says is checked and not
-    trusted.
+    5 s at 20 looks a second on average: ranks in turn, every third window a loader worker. py-spy
+    draws the time to its next look by chance (exponential), so no training keeps time with it; a
+    stack counts for the time until another one is seen, and a few hundred looks leave some points
+    to chance. Never in blocking mode: nothing is stopped. In Slurm the window runs as the job's
+    user and in the job's control groups, never as root (unless ``stacks_as_root``); what it says is
+    checked and not trusted.
 
 Columns
     Table ``stacks``: a row for each second, state and sub-state of a window. Windows of a process
@@ -19,17 +19,16 @@ Needs
     3.14 in the job, and a kernel that lets a process look at others of its user (Yama mode 0).
 
 Cost
-    0.06 s of CPU a window of a process with one Python thread, 0.12 s with 4, 3 s with 150 of 25
-    frames each: looks are made rarer where one costs more than 3 ms, down to one a second. A window
-    starts only when ``stacks_share`` (0.7 % of one core) has paid for the last one. A py-spy needs
-    9 MB while it runs, the sampler itself grows by 2 MB.
+    0.08 s of CPU a window of a process with one Python thread, 0.18 s with 4, 4 s with 150 of 25
+    frames each: looks are made rarer where one costs more than 1.5 ms, down to one a second. A
+    window starts only when ``stacks_share`` (0.7 % of one core) has paid for the last one. A py-spy
+    needs 9 MB while it runs, the sampler itself grows by 2 MB.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import random
 import resource
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -44,8 +43,7 @@ if TYPE_CHECKING:
 ENDED = "the process has ended"  # while it was looked at: no refusal
 WINDOW_S = 5
 FIRST_WINDOW_S = 1  # until it is known what a look costs: py-spy reads every Python thread
-RATES_HZ = (7, 9, 11, 13)
-"""Looks a second; none is a multiple of another, nor of what people like to set timers to."""
+RATE_HZ = 20  # half of what a window costs at 10 is its start: more looks for the same share
 _MOST_CPU_S = 0.15  # of a window
 _FIRST_AFTER_S = 2.0  # a rank that has just begun imports
 _PATIENCE_S = 60.0  # for a process that refused; doubled each time
@@ -76,7 +74,6 @@ class StacksCollector:
         self._cpu_s = 0.0
         self._look_s: dict[str, float] = {}
         self._as_user = ""
-        self._chance = random.Random()
 
     def open(self, context: Context) -> Availability:
         """Whether windows were asked for and can be had; nothing is imported for those who did not
@@ -173,12 +170,11 @@ class StacksCollector:
 
     def _pace(self, role: str) -> tuple[int, int]:
         """(looks a second, seconds) of the next window of a rank or a worker."""
-        rate_hz = self._chance.choice(RATES_HZ)
         look_s = self._look_s.get(role)
         if look_s is None:
-            return rate_hz, FIRST_WINDOW_S
+            return RATE_HZ, FIRST_WINDOW_S
         affordable_hz = int(_MOST_CPU_S / (max(look_s, 1e-6) * WINDOW_S))
-        return max(1, min(rate_hz, affordable_hz)), WINDOW_S
+        return max(1, min(RATE_HZ, affordable_hz)), WINDOW_S
 
     def _still_refusing(self, now_ns: int) -> frozenset[_Who]:
         """Whom not to ask yet; who has had its time for long is forgotten (pids come and go)."""

@@ -23,7 +23,7 @@ SCENARIOS = (
     Scenario(
         name="hook-absent-slow-storage",
         why="As slow-read-2-workers, seen by stacks alone.",
-        train=steps(2000, batch=4, workers=2),
+        train=steps(3000, batch=4, workers=2),
         verdicts=STORAGE,
         fired=F01,
         quiet=F04,
