@@ -3,10 +3,11 @@
 Two views that know nothing of each other. Stacks come in windows of some seconds, so the hook's
 share is taken over just those seconds, each weighted by its samples. The interval is Wilson's for
 a binomial at 95 %, of half as many samples: py-spy looks at moments drawn by chance, and a stack
-counts for the time until the next look, which varies as much as it lasts. They agree where the hook's share lies in it, give or take two points: a sample
-sees a batch's hand-over, and the hook's clock stops before it. Starting and ending passes over a
-loader is no wait of the hook's and is left out on both sides. Without a hook the report's own
-shares are made of stacks (:mod:`.by_stacks`): there the interval is wider, for windows are counted.
+counts for the time until the next look, which varies as much as it lasts. They agree where the
+hook's share lies in it, give or take two points: a sample sees a batch's hand-over, and the hook's
+clock stops before it. Starting and ending passes over a loader is no wait of the hook's and is left
+out on both sides. Without a hook the report's own shares are made of stacks (:mod:`.by_stacks`):
+there the interval is wider, for windows are counted.
 """
 
 from __future__ import annotations
