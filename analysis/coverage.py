@@ -86,10 +86,11 @@ def _unique(found: list[Missing]) -> list[Missing]:
 
 def _nodes(picture: Picture) -> list[Missing]:
     store = picture.store
+    closed = {item.get("node") for item in getattr(store, "damage", ()) if isinstance(item, dict)}
     absent = [
         Missing(f"node {name}", "delivered nothing: it failed, or its sampler never started")
         for name in store.nodes_expected
-        if name not in store.nodes
+        if name not in store.nodes and name not in closed
     ]
     return absent + [one for view in store.nodes.values() for one in _node(view)]
 

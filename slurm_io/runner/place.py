@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -18,10 +19,18 @@ from typing import Any
 
 from slurm_io.errors import StoreError, UsageError
 from slurm_io.model import LOCAL_CLUSTER, STACKS_SHARE, JobIdentity, SamplerSpec
-from slurm_io.runner.job_store import candidates, claim, make_folder, write_own
+from slurm_io.runner.job_store import (
+    STORE_FILE,
+    candidates,
+    claim,
+    make_folder,
+    node_file,
+    write_own,
+)
 from slurm_io.runner.meeting import Meeting, meet
 from slurm_io.runner.step import Step, read_step
 from slurm_io.slurm.gpu_words import gpus_of_user
+from slurm_io.store.files import read_json_if_there
 
 LOCK_FILE = "runner.lock"
 
@@ -170,6 +179,17 @@ def identity(environment: Mapping[str, str]) -> JobIdentity:
         gpus_on_node=int(gpus) if gpus.isdigit() else None,
         work_dir=str(Path.cwd()),
     )
+
+
+def give_back(place: Place) -> None:
+    """Leave a store in which nothing was recorded as if it had never been taken."""
+    for name in (node_file(place.node), STORE_FILE):
+        with contextlib.suppress(OSError):
+            told = read_json_if_there(place.store / name) or {}
+            if told.get("spool") == {place.node: str(place.spool)}:
+                (place.store / name).unlink()
+    with contextlib.suppress(OSError):
+        place.store.rmdir()
 
 
 def write_job_file(place: Place, exit_code: int | None) -> None:

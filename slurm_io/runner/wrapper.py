@@ -27,7 +27,7 @@ from slurm_io.runner.child import CommandEnd, launch, stop, wait_for_command
 from slurm_io.runner.finish import finish
 from slurm_io.runner.follow import become
 from slurm_io.runner.meeting import Meeting
-from slurm_io.runner.place import meet_the_step, node_name, prepare
+from slurm_io.runner.place import give_back, meet_the_step, node_name, prepare
 from slurm_io.runner.see_out import see_out
 from slurm_io.runner.step import read_step
 
@@ -82,6 +82,10 @@ def _record(options: RunOptions, meeting: Meeting | None) -> CommandEnd:
         if meeting is not None and place.step is not None:
             stayed = see_out(meeting, place.step, began_s, end)
         stop(launched.sampler)
+        if end.errno is not None and len(place.nodes) == 1:
+            give_back(place)  # a typo: the next try may have the same store
+            shutil.rmtree(place.spool, ignore_errors=True)
+            return end
         with contextlib.suppress(SlurmIoError, OSError):  # the exit code is the command's
             finish(place, end, report=options.report, stayed=stayed)
     finally:

@@ -136,7 +136,7 @@ def _open(path: Path) -> JobStore:
     if _is_node_folder(names):
         nodes = [_open_node(path, None)]
     else:
-        folders = [name for name in names if _holds_node(path, name)]
+        folders = [name for name in names if _holds_node(path, name, damage)]
         nodes = [_open_node(path / name, name.removeprefix("node=")) for name in folders]
         nodes += _open_compacted(path, {node.node for node in nodes})
     if not nodes and told is None:
@@ -168,15 +168,28 @@ def _is_node_folder(names: list[str]) -> bool:
     return "meta.json" in names or any(parse_part(name) is not None for name in names)
 
 
-def _holds_node(path: Path, name: str) -> bool:
-    """Whether `name` is a real sub-folder (no link) of a node that has been delivered whole."""
+def _holds_node(path: Path, name: str, damage: list[Damage]) -> bool:
+    """Whether `name` is a real sub-folder (no link) of a node that has been delivered whole.
+
+    One that cannot be listed costs its own node and is noted.
+    """
     if name.startswith(".") or ".partial-" in name or ".old-" in name:
         return False
     try:
-        is_folder = stat.S_ISDIR(os.lstat(path / name).st_mode)
+        if not stat.S_ISDIR(os.lstat(path / name).st_mode):
+            return False
     except OSError as exc:
         raise StoreError(f"cannot read {path / name}: {why(exc)}") from exc
-    return is_folder and (name.startswith("node=") or _is_node_folder(list_names(path / name)))
+    is_named = name.startswith("node=")
+    try:
+        return _is_node_folder(list_names(path / name)) or is_named
+    except StoreError as error:
+        if not os.path.lexists(path / name):
+            raise  # it was compacted under our hands
+        lost = "what that node recorded is not in this report"
+        of = {"node": name.removeprefix("node=")} if is_named else {}
+        damage.append({"file": name, "reason": str(error), "missing": lost, **of})
+        return False
 
 
 def _open_compacted(path: Path, beside: set[str]) -> list[NodeStore]:

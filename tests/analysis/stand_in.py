@@ -65,6 +65,7 @@ class StandInStore:
     nodes_expected: tuple[str, ...]
     extra: dict[str, Any] = field(default_factory=dict)
     checkpoints: dict[str, Any] | None = None
+    damage: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass

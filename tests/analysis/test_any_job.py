@@ -108,6 +108,16 @@ def test_a_missing_node_is_named_and_the_base_says_so() -> None:
     assert "node n2: delivered nothing" in FORMATS.get("text")(report)
 
 
+def test_a_node_whose_folder_cannot_be_read_has_not_failed() -> None:
+    store = Job([train(one_rank(), 300, 0.05, lambda k: (0.05, "storage"))]).store()
+    store.nodes_expected = ("n1", "n2")
+    why = {"file": "node=n2", "node": "n2", "reason": "cannot list node=n2", "missing": "its rows"}
+    store.damage = [why]
+    told = [one["reason"] for one in check(store)["coverage"]["missing"]]
+    assert "damaged: cannot list node=n2; its rows" in told
+    assert not any("delivered nothing" in reason for reason in told)
+
+
 NONSENSE: list[Any] = [None, "x", [], [1], {"a": {}}, -5, 2**70, 1.5, True]
 
 

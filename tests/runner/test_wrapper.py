@@ -51,6 +51,16 @@ def test_command_that_may_not_be_executed_ends_as_in_a_shell(tmp_path: Path) -> 
     assert run(tmp_path, str(script)).returncode == 126
 
 
+def test_a_command_that_cannot_start_leaves_no_store(tmp_path: Path) -> None:
+    run(tmp_path, "no-such-command-anywhere")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "mine").touch()
+    run(tmp_path, "no-such-command-anywhere")
+    assert [path.name for path in (tmp_path / "store").iterdir()] == ["mine"]
+    assert run(tmp_path, "true").returncode == 0
+
+
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL", "SIGSEGV", "SIGUSR1"])
 def test_death_by_signal_is_passed_on(tmp_path: Path, name: str) -> None:
     number = getattr(signal, name)

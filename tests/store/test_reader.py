@@ -13,7 +13,7 @@ import pytest
 
 from slurm_io.errors import StoreError
 from slurm_io.model import JobIdentity
-from slurm_io.store import parquet_part
+from slurm_io.store import parquet_part, parts
 from slurm_io.store.arrow_schema import pyarrow_schema
 from slurm_io.store.reader import open_job
 from slurm_io.store.schema import TABLES
@@ -330,6 +330,32 @@ def test_a_linked_node_folder_is_not_followed(tmp_path: Path) -> None:
     (store / "job.json").write_text("{}")
     (store / "node=n1").symlink_to(tmp_path / "elsewhere" / "node=n1")
     assert open_job(store).nodes == {}
+
+
+@pytest.mark.parametrize("name", ["node=n2", "plots"])
+def test_a_folder_that_cannot_be_listed_costs_what_is_in_it(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Closed to the reader, hung or, as here, absurdly full."""
+    node_folder(tmp_path / "node=n1", [1], True)
+    node_folder(tmp_path / name, [2], True)
+    for number in range(9):
+        (tmp_path / name / f"file-{number}").touch()
+    monkeypatch.setattr(parts, "MAX_ENTRIES", 8)
+    store = open_job(tmp_path)
+    assert list(store.nodes) == ["n1"]
+    [noted] = store.damage
+    assert "holds more than 8 files" in noted["reason"]
+    assert noted.get("node") == ("n2" if name == "node=n2" else None)
+
+
+def test_a_store_whose_only_node_cannot_be_listed_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node_folder(tmp_path / "node=n1", [1], True)
+    monkeypatch.setattr(parts, "MAX_ENTRIES", 1)
+    with pytest.raises(StoreError, match="node=n1 holds more than 1 files"):
+        open_job(tmp_path)
 
 
 @pytest.mark.parametrize("what", ["nothing", "file", "empty"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shlex
 import socket
+from functools import partial
 
 from slurm_io.errors import HostError, UsageError
 from slurm_io.model import JobIdentity
@@ -40,8 +41,10 @@ def attach_here(job: Job, identity: JobIdentity, options: AttachOptions) -> None
     others = tuple(each for each in job.nodes if each != node)
     if others:
         tell(_about_others(job, others, options))
-    announce(f"job {job.name} on node {node}", seen, options)
-    recorded = record(spec, seen, stores(options.output, identity), options, job.nodes)
+    recorded = record(
+        spec, seen, stores(options.output, identity), options, job.nodes,
+        say_begun=partial(announce, f"job {job.name} on node {node}", seen, options),
+    )  # fmt: skip
     _conclude(job, recorded.place, options, recorded.notices)
 
 

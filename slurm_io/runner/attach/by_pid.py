@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 from slurm_io.errors import HostError
@@ -31,8 +32,10 @@ def attach_to_process(pid: int, options: AttachOptions) -> None:
     notice = yama_notice()
     if notice is not None:
         tell(notice)
-    announce(what, seen, options)
-    recorded = record(spec, seen, stores(options.output, job), options, (node,))
+    recorded = record(
+        spec, seen, stores(options.output, job), options, (node,),
+        say_begun=partial(announce, what, seen, options),
+    )  # fmt: skip
     if recorded.watched.why == "ended":
         tell(f"{what} and all below it ended after {recorded.watched.lasted_s:.0f} s")
     alive = is_alive(target.pid, target.starttime)

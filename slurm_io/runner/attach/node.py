@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slurm_io.errors import HostError, StoreError
 from slurm_io.model import STACKS_SHARE, JobIdentity, SamplerSpec
 from slurm_io.runner.attach.load_hook import HookInside, load_into
-from slurm_io.runner.attach.place import AttachOptions, give_back, take
+from slurm_io.runner.attach.place import AttachOptions, take
 from slurm_io.runner.attach.result import why_not
 from slurm_io.runner.attach.survey import Survey, survey
 from slurm_io.runner.attach.watching import (
@@ -22,7 +22,7 @@ from slurm_io.runner.attach.watching import (
     watch,
 )
 from slurm_io.runner.finish import bring_home
-from slurm_io.runner.place import Place
+from slurm_io.runner.place import Place, give_back
 from slurm_io.slurm.gpu_words import gpus_of_user
 
 _IDLE_EXIT_S = 30.0  # a job without a process for so long is asked after
@@ -86,9 +86,11 @@ def record(
     nodes: tuple[str, ...],
     *,
     joins: bool = False,
+    say_begun: Callable[[], None] = lambda: None,
 ) -> Recorded:
     """Sample as long as asked for and deliver into the first free one of `stores`.
 
+    `say_begun` is called once nothing can be refused any more.
     Raises UsageError, StoreError, HostError; nothing of ours is left on the node then. Signals that
     mean the end are held from here on: they end the sampling, not the delivery.
     """
@@ -102,6 +104,7 @@ def record(
             gpus=gpus_of_user(seen.environ),
         )
         place = take(told, stores, options, nodes, joins=joins)
+        say_begun()
         watched = watch(start_sampler(place.spool), options.duration_s)
     finally:
         left = hook.leave()

@@ -15,9 +15,9 @@ from typing import Any
 from slurm_io.errors import SlurmIoError, StoreError, UsageError
 from slurm_io.model import JobIdentity, SamplerSpec
 from slurm_io.runner.attach.target import Target
-from slurm_io.runner.job_store import STORE_FILE, claim, join, make_folder, node_file, open_shared
+from slurm_io.runner.job_store import STORE_FILE, claim, join, make_folder, open_shared
 from slurm_io.runner.place import Place, hold, identity, make_spool
-from slurm_io.store.files import read_json, read_json_if_there, write_json_atomic
+from slurm_io.store.files import read_json, write_json_atomic
 
 NO_RINGS = "no-rings"  # a name in the spool where there is nothing: the hook is not looked for
 _FILE_MODE = 0o666
@@ -129,17 +129,6 @@ def take(
         if isinstance(error, SlurmIoError):
             raise
         raise UsageError(f"{error.strerror}: give another folder with -o, or set TMPDIR") from error
-
-
-def give_back(place: Place) -> None:
-    """Leave a store in which nothing was recorded as if it had never been taken."""
-    for name in (node_file(place.node), STORE_FILE):
-        with contextlib.suppress(OSError):
-            told = read_json_if_there(place.store / name) or {}
-            if told.get("spool") == {place.node: str(place.spool)}:
-                (place.store / name).unlink()
-    with contextlib.suppress(OSError):
-        place.store.rmdir()
 
 
 def close_store(store: Path) -> None:

@@ -253,6 +253,7 @@ def test_a_second_attach_does_not_take_the_store_of_the_first(tmp_path: Path) ->
         done = attach(tmp_path, "--pid", str(tree.pid), "-o", "out", "--duration", "3")
     assert done.returncode == 2
     assert "already holds a run" in done.stderr
+    assert "watching" not in done.stderr
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["job.json"]
     assert list(tree.tmp.iterdir()) == []
 

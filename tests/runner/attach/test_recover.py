@@ -11,8 +11,8 @@ import pytest
 
 from slurm_io.errors import UsageError
 from slurm_io.model import JobIdentity, SamplerSpec
-from slurm_io.runner.attach.place import AttachOptions, give_back, open_store, take
-from slurm_io.runner.place import Place, make_ring_dir
+from slurm_io.runner.attach.place import AttachOptions, open_store, take
+from slurm_io.runner.place import Place, give_back, make_ring_dir
 from slurm_io.runner.recover import recover
 
 JOB = JobIdentity("c", "12", 0, "u", os.getuid())
