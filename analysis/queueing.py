@@ -136,7 +136,13 @@ def _counted(samples: pl.DataFrame, tables: Tables, every: int, role: str) -> pl
     counters = counters.filter(pl.col("role") == role).drop_nulls("cpu_ns")
     middle = pl.col("mono_ns") - pl.col("interval_ns") // 2
     placed = counters.join(spans, on=["node", "rank"], how="left", maintain_order="left")
-    inside = placed.filter(middle.is_between(pl.col("from"), pl.col("to")))
+    # The second of the last wait holds the end of the program too, which may run for most of it.
+    whole = (pl.col("mono_ns") - pl.col("interval_ns") >= pl.col("from")) & (
+        pl.col("mono_ns") < pl.col("to")
+    )
+    inside = placed.filter(middle.is_between(pl.col("from"), pl.col("to"))).filter(
+        whole | ~whole.any().over("proc")
+    )
     # The means of main threads reach back some rows: those of the first, before all of this.
     told = pl.col("queue_ns").is_not_null()
     timed = inside.filter(told | pl.col("main_ns").is_not_null()).sort("mono_ns")

@@ -90,7 +90,7 @@ class StackCheck:
         who = f" ({', '.join(self.differing)})" if self.differing else ""
         return (
             f"stacks and hook do not agree{who}: a loader or a save that the hook does not know, "
-            "or waits too short for twenty looks a second"
+            "or waits too short for ten looks a second"
         )
 
     def to_dict(self) -> dict[str, Any]:

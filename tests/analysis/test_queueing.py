@@ -85,6 +85,18 @@ def test_queueing_beside_storage_becomes_storage() -> None:
     assert after["storage"] == pytest.approx(94.7, abs=0.1)
 
 
+def test_the_end_of_the_program_is_no_work_of_the_loader() -> None:
+    """It lies in the second of the last wait: an interpreter that is taken down runs all of it."""
+    end = rows(1.0, "worker", range(10, 11))
+    [after] = relieved([*worker(0.05)[:-1], *end], {"storage": 90.0, "cpu": 10.0})
+    assert after["cpu"] == pytest.approx(5.26, abs=0.1)
+
+
+def test_a_job_of_one_row_is_judged_by_it() -> None:
+    [after] = relieved(rows(0.05, "worker", range(10, 11)), {"storage": 90.0, "cpu": 10.0})
+    assert after["cpu"] == pytest.approx(5.26, abs=0.1)
+
+
 def test_cpu_that_was_really_used_stays_cpu() -> None:
     [after] = relieved(worker(0.5), {"storage": 50.0, "cpu": 50.0})
     assert (after["storage"], after["cpu"]) == (50.0, 50.0)

@@ -2,7 +2,7 @@
 
 Source
     ``py-spy record --nonblocking --idle -f chrometrace`` on one process at a time, in windows of
-    5 s at 20 looks a second on average: ranks in turn, every third window a loader worker. py-spy
+    5 s at 10 looks a second on average: ranks in turn, every third window a loader worker. py-spy
     draws the time to its next look by chance (exponential), so no training keeps time with it; a
     stack counts for the time until another one is seen, and a few hundred looks leave some points
     to chance. Never in blocking mode: nothing is stopped. In Slurm the window runs as the job's
@@ -19,10 +19,11 @@ Needs
     3.14 in the job, and a kernel that lets a process look at others of its user (Yama mode 0).
 
 Cost
-    0.08 s of CPU a window of a process with one Python thread, 0.18 s with 4, 4 s with 150 of 25
-    frames each: looks are made rarer where one costs more than 1.5 ms, down to one a second. A
-    window starts only when ``stacks_share`` (0.7 % of one core) has paid for the last one. A py-spy
-    needs 9 MB while it runs, the sampler itself grows by 2 MB.
+    0.06 s of CPU a window of a process with one Python thread, 0.12 s with 4, 3 s with 150 of 25
+    frames each: looks are made rarer where one costs more than 3 ms, down to one a second. A window
+    starts only when ``stacks_share`` (0.7 % of one core) has paid for the last one. A py-spy needs
+    9 MB while it runs, the sampler itself grows by 2 MB. Twice the looks make a window dearer by
+    half: shares stray less, but fewer windows miss more of what comes in episodes.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 ENDED = "the process has ended"  # while it was looked at: no refusal
 WINDOW_S = 5
 FIRST_WINDOW_S = 1  # until it is known what a look costs: py-spy reads every Python thread
-RATE_HZ = 20  # half of what a window costs at 10 is its start: more looks for the same share
+RATE_HZ = 10
 _MOST_CPU_S = 0.15  # of a window
 _FIRST_AFTER_S = 2.0  # a rank that has just begun imports
 _PATIENCE_S = 60.0  # for a process that refused; doubled each time

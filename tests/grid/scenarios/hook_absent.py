@@ -17,13 +17,13 @@ from tests.grid.model import (
 
 F04 = frozenset({"F04"})
 SLOW_DATA: frozenset[Place] = frozenset({"slow_data"})
-# A few hundred looks at a run of a minute leave this much to chance; the report prints its range.
+# Some hundred looks at a run of two minutes leave this much to chance; the report prints its range.
 BY_STACKS = 0.05
 SCENARIOS = (
     Scenario(
         name="hook-absent-slow-storage",
         why="As slow-read-2-workers, seen by stacks alone.",
-        train=steps(3000, batch=4, workers=2),
+        train=steps(4000, batch=4, workers=2),
         verdicts=STORAGE,
         fired=F01,
         quiet=F04,
