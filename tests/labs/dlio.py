@@ -158,18 +158,20 @@ def compare(store: Path, output: Path) -> Compared:
         waited=mean(waited_share(one) for one in passes),
         late=mean(late_share(one) for one in passes),
         report_busy=1 - sum(idle[cause] for cause in causes),
-        same_busy=same_steps(store),
+        same_busy=same_steps(read_timeline(Tables(open_job(store))).rows),
         storage=idle["data_storage"],
         verdict=report["verdict"],
         steps=sum(len(one["load"]) for one in passes),
     )
 
 
-def same_steps(store: Path) -> float:
-    """1 - waits / time, over each pass without its first and last step; the mean over passes."""
-    rows = read_timeline(Tables(open_job(store))).rows
-    last = pl.col("batch").max().over("proc", "loader", "epoch")
-    whole = rows.filter(~pl.col("first") & (pl.col("batch") < last))
+def same_steps(rows: pl.DataFrame) -> float:
+    """1 - waits / time, over each pass without its first and last step; the mean over passes.
+
+    `rows`: of a timeline.
+    """
+    last = pl.col("start").max().over("proc", "loader", "epoch")
+    whole = rows.filter(~pl.col("first") & (pl.col("start") < last))
     passes = whole.group_by("proc", "loader", "epoch").agg(
         pl.col("wait_s").sum(), ((pl.col("next_start") - pl.col("start")) / 1e9).sum().alias("s")
     )

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from slurm_io.analysis.inputs import Tables
+from slurm_io.analysis.timeline import read_timeline
+from tests.analysis.stand_in import Job, one_rank, train
 from tests.labs import dlio
 
 
@@ -40,3 +43,9 @@ def test_a_pass_loses_to_waits_and_late_sleeps_without_its_first_step() -> None:
     (one,) = dlio.passes_of(output)
     assert dlio.waited_share(one) == pytest.approx(0.3)
     assert dlio.late_share(one) == pytest.approx(0.2)
+
+
+def test_same_steps_leave_out_the_first_and_the_last_of_a_pass() -> None:
+    store = Job([train(one_rank(), 50, 0.06, lambda step: (0.02, "storage"))]).store()
+    rows = read_timeline(Tables(store)).rows
+    assert dlio.same_steps(rows) == pytest.approx(0.75, abs=0.01)
