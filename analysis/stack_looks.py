@@ -162,9 +162,16 @@ def _by_second(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _step() -> pl.Expr:
     """Looks at a training step; what is left without a known frame counts once a batch was asked
-    for, and a collective too: ranks meet before they train."""
-    asked = (pl.col("wait") > 0).cum_sum().over("proc") > 0
-    return pl.when(asked).then(pl.col("compute") + pl.col("collective")).otherwise("sure")
+    for, and a collective too: ranks meet before they train. One that is never seen to ask, as its
+    batches are always there, trains when it meets others that do."""
+    asks = pl.col("to").filter(pl.col("wait") > 0).min()
+    meets = pl.col("collective").sum().over("proc") > 0
+    asked = pl.coalesce(asks.over("proc"), pl.when(meets).then(asks.over("node")))
+    return (
+        pl.when(pl.col("to") >= asked)
+        .then(pl.col("compute") + pl.col("collective"))
+        .otherwise("sure")
+    )
 
 
 def _training(seconds: pl.DataFrame) -> pl.DataFrame:

@@ -110,7 +110,11 @@ class Group:
         """(place, factor): the rank that waits most, and what of its share is taken as true."""
         values = [ratio(each, names) for each in self.parts]
         drawn = _drawn_together(values)
-        place = max(range(len(values)), key=lambda at: drawn[at])
+        # Of ranks whose means are drawn to one, the one with most looks behind it.
+        place = max(
+            range(len(values)),
+            key=lambda at: (_says(values[at]), drawn[at], values[at].value),
+        )
         own = values[place].value
         return place, (drawn[place] / own if own > 0 else 1.0)
 
@@ -154,15 +158,17 @@ def _balanced(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _drawn_together(values: Sequence[Ratio]) -> list[float]:
-    """The ranks' shares, nearer to their mean as far as windows vary (empirical Bayes)."""
-    mean = sum(one.value for one in values) / len(values)
-    if len(values) == 1:
-        return [mean]
-    between = sum((one.value - mean) ** 2 for one in values) / (len(values) - 1)
-    chance = sum(min(one.error, 0.5) ** 2 for one in values) / len(values)
+    """The ranks' shares, nearer to their mean as far as windows vary (empirical Bayes); those of
+    few windows are the mean."""
+    sound = [one for one in values if _says(one)] or values
+    mean = sum(one.value for one in sound) / len(sound)
+    if len(sound) == 1:
+        return [mean] * len(values)
+    between = sum((one.value - mean) ** 2 for one in sound) / (len(sound) - 1)
+    chance = sum(min(one.error, 0.5) ** 2 for one in sound) / len(sound)
     kept = max(0.0, 1 - chance / between) if between > 0 else 0.0
-    drawn = []
-    for one in values:
-        own = kept if one.windows >= _FEWEST_OF_A_RANK else 0.0
-        drawn.append(mean + own * (one.value - mean))
-    return drawn
+    return [mean + (kept if _says(one) else 0.0) * (one.value - mean) for one in values]
+
+
+def _says(one: Ratio) -> bool:
+    return one.windows >= _FEWEST_OF_A_RANK

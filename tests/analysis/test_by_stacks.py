@@ -392,6 +392,20 @@ def test_ranks_in_step_lose_what_the_slow_one_waits_for(
     assert report["findings"][0]["where"]["ranks"] == [0]
 
 
+@pytest.mark.parametrize("known", [0, 1])
+def test_a_rank_that_never_asks_trains_while_it_meets_one_that_does(known: int) -> None:
+    """Its batches are always there, and of its step `known` looks show a frame of a library."""
+    one = two_ranks(collective=True)
+    steps = [r for r in one.tables["stacks"] if r["pid"] == 200 and r["state"] == "compute"]
+    for row in steps[known:]:
+        row["certain"] = 0
+    report = report_of(one)
+    assert report["verdict"] == "storage"
+    assert report["idle"]["storage"]["value"] == pytest.approx(0.4, abs=0.06)
+    assert report["findings"][0]["where"]["ranks"] == [0]
+    assert report["coverage"]["stack_check"]["ranks"] == 2
+
+
 def test_ranks_that_may_be_on_their_own_lose_the_mean_and_perhaps_more() -> None:
     report = report_of(two_ranks(collective=False))
     storage = report["idle"]["storage"]

@@ -155,6 +155,14 @@ def test_ranks_in_step_lose_what_the_one_that_waits_most_loses() -> None:
     assert found.low <= 0.4 <= found.high
 
 
+def test_a_rank_of_one_window_takes_nothing_from_another_and_holds_nobody() -> None:
+    group = several("in step", 0.0, 0.4)
+    few = group.parts[0].head(1)
+    for parts, holder in (((few, group.parts[1]), 1), ((group.parts[1], few), 0)):
+        place, factor = Group(parts, "in step", group.unseen).holder(["wait"])
+        assert (place, factor) == (holder, pytest.approx(1.0))
+
+
 def test_ranks_in_step_may_lose_the_sum_and_no_more() -> None:
     """Each holds the others at another time: nobody saw that they wait at one time."""
     group = several("in step", 0.2, 0.2, 0.2)
