@@ -15,7 +15,8 @@ from typing import Any, Self
 
 _PACKAGES = ("torch", "pathlib", "collections", "megatron.core", "_codecs", "_io", "numpy")
 _CUT = "it has no end: cut short, or its end is zeros"
-_BUILTINS = ("set", "frozenset", "bytearray", "complex", "slice", "range", "object")
+# Python 3.11.2 (Debian 12) writes a member of an enum as getattr(its class, its name).
+_BUILTINS = ("set", "frozenset", "bytearray", "complex", "slice", "range", "object", "getattr")
 
 
 class PickleError(Exception):

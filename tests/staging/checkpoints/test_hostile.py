@@ -15,7 +15,7 @@ from slurm_io.staging.checkpoints import found as found_module
 from slurm_io.staging.checkpoints.file_checks import judge_files
 from slurm_io.staging.checkpoints.found import find_folder
 from slurm_io.staging.checkpoints.look_in import look_in, look_in_child
-from slurm_io.staging.checkpoints.pickle_stub import PickleError, Stub, read_pickle
+from slurm_io.staging.checkpoints.pickle_stub import Blank, PickleError, Stub, read_pickle
 from tests.staging.checkpoints.made import archive, grow_old, only_save, saves_in, seen
 
 KEPT = ("Size", "load")
@@ -134,7 +134,7 @@ def test_a_pickle_bomb_costs_its_own_child_at_most(tmp_path: Path, bomb: bytes) 
 
 @pytest.mark.parametrize(
     "name", ["os\nsystem", "builtins\neval", "builtins\n__import__", "subprocess\nPopen",
-             "torchx\nload", "pickle\nloads", "builtins\ngetattr"],
+             "torchx\nload", "pickle\nloads", "builtins\nexec"],
 )  # fmt: skip
 def test_names_out_of_known_packages_are_refused(name: str) -> None:
     with pytest.raises(PickleError, match="no checkpoint needs"):
@@ -146,6 +146,12 @@ def test_names_of_known_packages_lead_to_nothing_real() -> None:
     made = read_pickle(b"\x80\x02ctorch.hub\nload\nX\x03\x00\x00\x00abc\x85R.", KEPT)
     assert isinstance(made, Stub)
     assert not hasattr(made, "__wrapped__")
+
+
+def test_a_member_of_an_enum_as_some_pythons_write_it_is_looked_up_nowhere() -> None:
+    name = b"X\x0b\x00\x00\x00__globals__"
+    made = read_pickle(b"\x80\x02cbuiltins\ngetattr\nctorch.hub\nload\n" + name + b"\x86R.", KEPT)
+    assert isinstance(made, Blank)
 
 
 def test_classes_of_one_pickle_do_not_reach_the_next() -> None:
