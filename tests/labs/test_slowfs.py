@@ -334,7 +334,8 @@ def test_a_killed_process_leaves_no_mount(tmp_path: Path, victim: str) -> None:
         assert mounted_at(mountpoint)
         server = int(subprocess.check_output(["ps", "-o", "pid=", "--ppid", str(holder.pid)]))
         os.kill(holder.pid if victim == "holder" else server, signal.SIGKILL)
-        wait_until(lambda: not mounted_at(mountpoint))
+        # fusermount3 takes a killed server's mount away, when a busy machine lets it.
+        wait_until(lambda: not mounted_at(mountpoint), seconds=60)
         wait_until(lambda: _is_gone(server))
         holder.kill()
 
