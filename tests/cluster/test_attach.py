@@ -118,7 +118,8 @@ def strangers_job(cluster: HookedCluster, node: str, seconds: int) -> Iterator[t
 
 
 def test_the_owner_reaches_all_nodes_and_reads_the_hooks_along(cluster: HookedCluster) -> None:
-    run = cluster.submit(f"srun -n4 $PYTHON {PAYLOAD} 17", "--ntasks-per-node=2", nodes=2)
+    # Long enough for three attaches on a busy machine; the last one sees its end.
+    run = cluster.submit(f"srun -n4 $PYTHON {PAYLOAD} 30", "--ntasks-per-node=2", nodes=2)
     wait_for_tasks(cluster, run.job, 4)
     by_root = [
         start_attach(
