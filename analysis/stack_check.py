@@ -12,7 +12,6 @@ there the interval is wider, for windows are counted.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +19,7 @@ import polars as pl
 
 from slurm_io.analysis.batches import NS
 from slurm_io.analysis.picture import Picture
+from slurm_io.analysis.shares import wilson
 
 _COLUMNS = ("mono_ns", "interval_ns", "rank", "pid", "role", "state", "sub", "samples")
 _Z = 1.96
@@ -131,14 +131,6 @@ def check_stacks(picture: Picture) -> StackCheck | None:
     )
 
 
-def wilson(hits: float, samples: float) -> tuple[float, float]:
-    """95 % interval of a share."""
-    share, spread = hits / samples, _Z**2 / samples
-    middle = (share + spread / 2) / (1 + spread)
-    half = _Z * math.sqrt(share * (1 - share) / samples + spread / (4 * samples)) / (1 + spread)
-    return max(0.0, middle - half), min(1.0, middle + half)
-
-
 def _part(name: str, share: Share) -> str:
     own = f"{_WORDS[name]} {share.value:.1%} ({share.low:.1%} to {share.high:.1%})"
     return f"{own}, by the hook {share.hook:.1%}" if share.hook is not None else own
@@ -227,7 +219,7 @@ def _with_share(seconds: pl.DataFrame, spans: pl.DataFrame, name: str) -> pl.Dat
 def _share(base: pl.DataFrame, name: str, compared: bool) -> Share:
     samples = int(base["samples"].sum())
     hits = float(base[name].sum())
-    low, high = wilson(hits / _SAMPLES_WORTH_ONE, samples / _SAMPLES_WORTH_ONE)
+    low, high = wilson(hits / samples, samples / _SAMPLES_WORTH_ONE, _Z)
     hook = None
     if compared:
         weighted = base.select((pl.col(f"hook_{name}") * pl.col("samples")).sum()).item()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from slurm_io.analysis.report import build_report
 from slurm_io.analysis.reports.text import render
-from slurm_io.analysis.stack_check import wilson
+from slurm_io.analysis.shares import wilson
 from slurm_io.analysis.thresholds import Thresholds
 from tests.analysis.report_shape import problems
 from tests.analysis.stand_in import EPOCH_NS, NS, Job, Rank, StandInStore, one_rank, train
@@ -176,9 +176,10 @@ def test_damaged_rows_cost_themselves_and_nothing_else() -> None:
 @given(st.integers(1, 100_000), st.floats(0, 1))
 def test_the_interval_holds_the_share_and_narrows_with_samples(samples: int, share: float) -> None:
     hits = round(samples * share)
-    low, high = wilson(hits, samples)
+    low, high = wilson(hits / samples, samples, 1.96)
     assert 0 <= low <= hits / samples + 1e-9 and hits / samples - 1e-9 <= high <= 1
-    wider = wilson(hits / 4, max(1, samples // 4)) if samples >= 8 else (0.0, 1.0)
+    fewer = max(1, samples // 4)
+    wider = wilson(min(1.0, hits / 4 / fewer), fewer, 1.96) if samples >= 8 else (0.0, 1.0)
     assert high - low <= wider[1] - wider[0] + 0.3
     if samples == 250:
         assert high - low < 0.13

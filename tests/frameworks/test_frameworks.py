@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from slurm_io.analysis.stack_check import wilson
+from slurm_io.analysis.shares import wilson
 from slurm_io.collectors.stacks.program import find_py_spy
 from tests.frameworks import runs
 from tests.frameworks.runs import STATES, Seen
@@ -178,5 +178,5 @@ def is_in_the_windows_interval(seen: Seen, state: str) -> bool:
     """Of the samples of the product's own windows; true where a busy machine has too few."""
     if seen.stacks is None or seen.samples < FEWEST_SAMPLES:
         return True
-    low, high = wilson(seen.stacks[state] * seen.samples, seen.samples)
+    low, high = wilson(seen.stacks[state], seen.samples, 1.96)
     return low - STACK_POINTS <= seen.truth[state] <= high + STACK_POINTS
